@@ -1,0 +1,12 @@
+/* The single source of the version: Meson reads it for the package and the soname. */
+#ifndef OMNES_VERSION_H_
+#define OMNES_VERSION_H_
+
+#define OMNES_MAJOR 0
+#define OMNES_MINOR 1
+#define OMNES_PATCH 0
+
+/* Same arithmetic as NCCL_VERSION_CODE since 2.9: major * 10000 + minor * 100 + patch. */
+#define OMNES_VERSION_CODE (OMNES_MAJOR * 10000 + OMNES_MINOR * 100 + OMNES_PATCH)
+
+#endif
