@@ -122,6 +122,10 @@ struct Plan {
   int32_t scratchBlocks = 0;   // multiple of `blocks` is usual: scratch block s holds extent s mod blocks
   int32_t scratchCopies = 1;   // a lane's slice number j (0, 1, ...) uses copy j mod scratchCopies
   int32_t minCredits = 1;      // slots every link must have for this plan to make progress
+  // The largest number of blocks in one chunk of any rank, by mark (0: none is sent). All ranks' plans say the same:
+  // slice sizes follow from it and must be agreed.
+  int32_t maxInputChunkBlocks = 0;
+  int32_t maxPartialChunkBlocks = 0;
   std::vector<Lane> lanes;     // independent programs on links and scratch of their own
   bool operator==(const Plan&) const = default;
 };
@@ -150,7 +154,9 @@ constexpr int32_t valueOf(const Run& run, int32_t k, int32_t iteration, int32_t 
   return static_cast<int32_t>(raw < 0 ? raw + modulus : raw);
 }
 
-// Stream ids that the shared algorithms use. A link's class of slots follows from its stream modulo kStreamsPerLane.
+// Stream ids that the shared algorithms use. Unicast streams (odd) and multicast streams (even) differ because a link
+// is shared by all plans: its shape must not depend on who uses it. A multicast group is, in this version, always all
+// other ranks (also when that is only one). A link's class of slots follows from its stream modulo kStreamsPerLane.
 inline constexpr uint8_t kStreamExchange = 0;  // small one-shot chunks, multicast
 inline constexpr uint8_t kStreamScatter = 1;   // unicast
 inline constexpr uint8_t kStreamGather = 2;    // multicast
