@@ -69,6 +69,8 @@ class SlotSender {
 
   // Whether the next slot is free. Cheap when it is known to be; else looks at the readers' tails.
   bool tryAcquire() { return next_ < limit_ || refreshLimit(); }
+  // Whether tryAcquire() would not have to look at the readers.
+  bool hasCredit() const { return next_ < limit_; }
   // The slot to fill. Precondition: tryAcquire() was true.
   SlotHeader* slot() const { return slot_; }
   // Publishes the filled slot; everything written before is visible to a reader that sees it.
