@@ -1,0 +1,103 @@
+// The one interface between omnes and a way to move bytes: a C table of ten functions.
+//
+// A transport moves ordered chunks one way between two ranks, or from one rank to a group (a link). It sees ranks,
+// streams and bytes; never a communicator, a collective or an element type. Pipelining, fusing, deadlines and errors
+// of operations are the executor's. No function waits, except connect(), which is bounded by the deadline it is
+// given; "not now" is kAgain. Completion is found by polling. An endpoint and its links are driven by one thread at a
+// time.
+//
+// Shared memory links expose their rings (LinkInfo::sender / receiver), which the executor then drives inline; the
+// four data functions serve everybody else, with the same meaning.
+//
+// Rules of streams, the same for every transport: streams 1 and 3 (modulo 4) are unicast, streams 0 and 2 multicast
+// to a fixed group (in this version: all other ranks). See plan/plan.h.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/slot_ring.h"
+
+namespace omnes::transports {
+
+enum class Outcome : uint8_t {
+  kOk = 0,
+  kAgain = 1,   // nothing happened; poll again
+  kFailed = 2,  // Endpoint::error says why; the endpoint is only good for close()
+  kPeerGone = 3,  // as kFailed; Endpoint::failedPeer died
+  kTimedOut = 4,  // connect() only
+};
+
+inline constexpr size_t kErrorBytes = 512;
+inline constexpr size_t kDescriptionBytes = 4096;
+
+struct TransportTable;
+
+// Every transport's endpoint starts with this.
+struct Endpoint {
+  const TransportTable* table = nullptr;
+  int32_t failedPeer = -1;
+  char error[kErrorBytes] = {};  // text of the last failure, with the remedy
+};
+
+// Every transport's link starts with this. `sender` or `receiver` is set when the link is a ring that the caller may
+// drive inline instead of through the table.
+struct Link {
+  Endpoint* endpoint = nullptr;
+  base::SlotSender* sender = nullptr;
+  base::SlotReceiver* receiver = nullptr;
+  size_t slotBytes = 0;  // largest chunk
+  uint32_t credits = 0;  // chunks that may be under way
+};
+
+struct OpenParameters {
+  size_t size = sizeof(OpenParameters);
+  int32_t rank = 0;
+  int32_t nranks = 1;
+  const uint8_t* secret = nullptr;  // 16 bytes, borrowed during open() and connect()
+  uint64_t communicatorId = 0;
+  size_t slotBytes = 0;  // of staged slots; 0 = the transport chooses from nranks. Equal on all ranks.
+  const std::atomic<uint32_t>* abort = nullptr;  // non-zero: stop waiting. Must outlive the endpoint.
+  void* context = nullptr;                       // mem: the Hub
+};
+
+struct LinkShape {
+  bool outgoing = true;
+  uint8_t stream = 0;
+  int32_t peer = 0;   // the receiver, or the source of an incoming link; ignored by an outgoing multicast stream
+};
+
+struct Chunk {
+  uint8_t* data = nullptr;
+  size_t bytes = 0;
+  uint64_t fingerprint = 0;
+};
+
+struct TransportTable {
+  size_t size;
+  const char* name;
+
+  // Makes an endpoint that can be described to peers. On failure *endpoint may still be set, for its error text.
+  Outcome (*open)(const OpenParameters* parameters, Endpoint** endpoint);
+  // Writes what peers need to reach it; at most kDescriptionBytes.
+  Outcome (*describe)(Endpoint* endpoint, char* text, size_t* bytes);
+  // Wires up with all peers, given their descriptions by rank. Waits at most timeoutMs (0 = no limit).
+  Outcome (*connect)(Endpoint* endpoint, const char* const* texts, const size_t* bytes, int64_t timeoutMs);
+  // Names one link. Links persist; naming the same one again gives the same object, owned by the endpoint.
+  Outcome (*openLink)(Endpoint* endpoint, const LinkShape* shape, Link** link);
+
+  // Sender: a slot for the next chunk of `bytes`; data is valid until commit().
+  Outcome (*acquire)(Link* link, size_t bytes, Chunk* chunk);
+  Outcome (*commit)(Link* link, size_t bytes, uint64_t fingerprint);
+  // Receiver: the next chunk, `bytes` long as far as the caller expects; valid until release().
+  Outcome (*peek)(Link* link, size_t bytes, Chunk* chunk);
+  Outcome (*release)(Link* link);
+
+  // Moves what needs a caller's time; kAgain when there is nothing to do.
+  Outcome (*progress)(Endpoint* endpoint);
+  // Frees the endpoint and its links. Never fails, never waits.
+  void (*close)(Endpoint* endpoint);
+};
+
+}  // namespace omnes::transports
