@@ -26,14 +26,12 @@ def exit_code(status):
     return status if status >= 0 else 128 - status
 
 
-def start(count, command):
+def start(ranks, count, command):
     where = os.environ.get("OMNES_COMM_ID") or f"127.0.0.1:{free_port()}"
-    ranks = []
     for rank in range(count):
         environment = dict(os.environ, OMNES_COMM_ID=where, OMNES_RANK=str(rank), OMNES_NRANKS=str(count))
         # A session of its own: a terminal's Ctrl-C then reaches the ranks once, from here, and a rank's children end with it.
         ranks.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True))
-    return ranks
 
 
 def send(ranks, number):
@@ -89,7 +87,7 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, forward)
     try:
-        ranks += start(options.n, command)
+        start(ranks, options.n, command)
         status = wait_all(ranks)
     except OSError as error:
         print(f"launch: {error}", file=sys.stderr)

@@ -114,7 +114,7 @@ def count_cases(entry):
     match = re.search(r"^Ran (\d+) tests? in .*?^(OK|FAILED)(?: \((.*?)\))?", text, re.M | re.S)
     if match:
         found = True
-        details = {key: int(value) for key, value in re.findall(r"([a-z ]+)=(\d+)", match.group(3) or "")}
+        details = {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", match.group(3) or "")}
         bad = details.get("failures", 0) + details.get("errors", 0)
         away = details.get("skipped", 0)
         passed, failed, skipped = passed + int(match.group(1)) - bad - away, failed + bad, skipped + away
@@ -249,6 +249,9 @@ def run_mode(mode, options, counts):
     if unknown:
         sys.exit(f"error: no suite {', '.join(unknown)}; there are: {' '.join(sorted(known))}")
     names = selected(tests, mode, wanted)
+    named = [word for word in options.meson if word in {test["name"] for test in tests}]
+    if named:  # tests given by name after "--" narrow the choice
+        names = [name for name in names if name in named]
     if options.list:
         for test in tests:
             if test["name"] in names:
@@ -272,7 +275,7 @@ def run_tests(mode, build, names, options, counts):
     log.unlink(missing_ok=True)
     command = wrapper(mode) + [os.environ.get("OMNES_MESON", "meson"), "test", "-C", str(build), "--no-rebuild",
                                "--timeout-multiplier", str(MODES[mode]["multiplier"]),
-                               "--num-processes", str(options.jobs)] + options.meson + names
+                               "--num-processes", str(options.jobs)] + [word for word in options.meson if word not in names] + names
     say(f"{mode}: running {len(names)} tests")
     status = run_watched(command, "meson test", test_environment(mode))
     entries = read_log(build)
