@@ -22,7 +22,7 @@ QUIET_SECONDS = 20  # after that much silence a line says what is being waited f
 TAIL_LINES = 60     # of the output of a failed test
 
 # Setup options that every mode sets, so that a build folder changes only when a mode or --werror does.
-SANITIZER_OPTIONS = ["-Dbuildtype=debugoptimized", "-Doptimization=1", "-Db_lundef=false", "-Dmicro=disabled"]
+SANITIZER_OPTIONS = ["-Doptimization=1", "-Ddebug=true", "-Db_lundef=false", "-Dmicro=disabled"]
 MODES = {
     "release": {
         "suites": None,
