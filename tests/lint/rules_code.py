@@ -33,7 +33,7 @@ INCLUDE_TABLE = {
     "perf/": ["include/"],
     "perf/micro/": ["include/", "src/base/", "src/kernels/"],
 }
-INCLUDE_ROOTS = ("src/", "", "include/", "perf/")
+INCLUDE_ROOTS = ("src/", "", "include/", "perf/", "tests/")
 # Written with quotes by their own rules or habits, but not ours.
 FOREIGN_PREFIXES = ("hwy/", "gtest/", "gmock/", "benchmark/", "nlohmann/", "CLI/", "rdma/", "hwloc.h", "mpi.h")
 
