@@ -4,6 +4,9 @@
 Each gets OMNES_RANK, OMNES_NRANKS and OMNES_COMM_ID=127.0.0.1:PORT, PORT being free when the launch began. An interrupt
 is passed on to all ranks. When one fails the others get a moment to report the failure in their own words, then
 they are ended. The exit code is that of the rank that failed first (128 + signal when a signal ended it).
+
+With --plain one process is started with the environment as it is. perf/run starts mpirun so, since the one of Open MPI 5
+may end its whole process group when a rank fails, and that would be the caller's.
 """
 import argparse
 import os
@@ -26,7 +29,10 @@ def exit_code(status):
     return status if status >= 0 else 128 - status
 
 
-def start(ranks, count, command):
+def start(ranks, count, command, plain):
+    if plain:
+        ranks.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True))
+        return
     where = os.environ.get("OMNES_COMM_ID") or f"127.0.0.1:{free_port()}"
     for rank in range(count):
         environment = dict(os.environ, OMNES_COMM_ID=where, OMNES_RANK=str(rank), OMNES_NRANKS=str(count))
@@ -57,7 +63,8 @@ def wait_all(ranks):
                 failed = exit_code(status)
                 deadline = time.monotonic() + GRACE_SECONDS
                 how = f"exit code {status}" if status > 0 else f"signal {-status}"
-                print(f"launch: rank {rank} failed first ({how})", file=sys.stderr, flush=True)
+                what = f"rank {rank} failed first" if len(ranks) > 1 else "the program failed"
+                print(f"launch: {what} ({how})", file=sys.stderr, flush=True)
         if running == 0:
             return failed or 0
         if deadline is not None and time.monotonic() > deadline:
@@ -71,7 +78,8 @@ def wait_all(ranks):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-n", type=int, required=True, metavar="N", help="number of processes")
+    parser.add_argument("-n", type=int, default=1, metavar="N", help="number of processes")
+    parser.add_argument("--plain", action="store_true", help="one process, no variables set")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
@@ -87,7 +95,7 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, forward)
     try:
-        start(ranks, options.n, command)
+        start(ranks, options.n, command, options.plain)
         status = wait_all(ranks)
     except OSError as error:
         print(f"launch: {error}", file=sys.stderr)
