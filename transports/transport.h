@@ -2,9 +2,8 @@
 //
 // A transport moves ordered chunks one way between two ranks, or from one rank to a group (a link). It sees ranks,
 // streams and bytes; never a communicator, a collective or an element type. Pipelining, fusing, deadlines and errors
-// of operations are the executor's. No function waits, except connect(), which is bounded by the deadline it is
-// given; "not now" is kAgain. Completion is found by polling. An endpoint and its links are driven by one thread at a
-// time.
+// of operations are the executor's. No function waits; "not now" is kAgain. Completion is found by polling. An endpoint
+// and its links are driven by one thread at a time.
 //
 // Shared memory links expose their rings (LinkInfo::sender / receiver), which the executor then drives inline; the
 // four data functions serve everybody else, with the same meaning.
@@ -17,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/board.h"
 #include "base/slot_ring.h"
 
 namespace omnes::transports {
@@ -26,7 +26,6 @@ enum class Outcome : uint8_t {
   kAgain = 1,   // nothing happened; poll again
   kFailed = 2,  // Endpoint::error says why; the endpoint is only good for close()
   kPeerGone = 3,  // as kFailed; Endpoint::failedPeer died
-  kTimedOut = 4,  // connect() only
 };
 
 inline constexpr size_t kErrorBytes = 512;
@@ -39,6 +38,9 @@ struct Endpoint {
   const TransportTable* table = nullptr;
   int32_t failedPeer = -1;
   char error[kErrorBytes] = {};  // text of the last failure, with the remedy
+  // Where ranks say what they are doing, if the transport has such a place: boards[r] is rank r's (owned by the
+  // endpoint), null where it cannot be read from here. boards is null when there are none, or before connect().
+  base::Board* const* boards = nullptr;
 };
 
 // Every transport's link starts with this. `sender` or `receiver` is set when the link is a ring that the caller may
@@ -55,11 +57,8 @@ struct OpenParameters {
   size_t size = sizeof(OpenParameters);
   int32_t rank = 0;
   int32_t nranks = 1;
-  const uint8_t* secret = nullptr;  // 16 bytes, borrowed during open() and connect()
-  uint64_t communicatorId = 0;
   size_t slotBytes = 0;  // of staged slots; 0 = the transport chooses from nranks. Equal on all ranks.
-  const std::atomic<uint32_t>* abort = nullptr;  // non-zero: stop waiting. Must outlive the endpoint.
-  void* context = nullptr;                       // mem: the Hub
+  void* context = nullptr;  // mem: the Hub
 };
 
 struct LinkShape {
@@ -80,10 +79,12 @@ struct TransportTable {
 
   // Makes an endpoint that can be described to peers. On failure *endpoint may still be set, for its error text.
   Outcome (*open)(const OpenParameters* parameters, Endpoint** endpoint);
-  // Writes what peers need to reach it; at most kDescriptionBytes.
-  Outcome (*describe)(Endpoint* endpoint, char* text, size_t* bytes);
-  // Wires up with all peers, given their descriptions by rank. Waits at most timeoutMs (0 = no limit).
-  Outcome (*connect)(Endpoint* endpoint, const char* const* texts, const size_t* bytes, int64_t timeoutMs);
+  // Writes what peers need to reach it, at most kDescriptionBytes, and a descriptor (borrowed; -1 = none) to hand to
+  // the peers on this host, over connections that have proved who they are.
+  Outcome (*describe)(Endpoint* endpoint, char* text, size_t* bytes, int* descriptor);
+  // Wires up with the peers, given what they described, by rank (own entry ignored). descriptors[r] is borrowed during
+  // the call, -1 for a peer on another host. kAgain: call again.
+  Outcome (*connect)(Endpoint* endpoint, const char* const* texts, const size_t* bytes, const int* descriptors);
   // Names one link. Links persist; naming the same one again gives the same object, owned by the endpoint.
   Outcome (*openLink)(Endpoint* endpoint, const LinkShape* shape, Link** link);
 

@@ -121,6 +121,8 @@ Result<uint32_t> parseLogSubsystems(std::string_view list) {
   return set;
 }
 
+std::span<const std::string_view> logSubsystemNames() { return kSubsystemNames; }
+
 Result<std::string> expandLogFileName(std::string_view pattern, std::string_view host, int pid) {
   std::string name;
   for (size_t i = 0; i < pattern.size(); ++i) {

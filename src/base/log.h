@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -55,6 +56,8 @@ struct LogSettings {
 
 // "init,coll" is these two; "^tcp,shm" all but these; "all,^tcp" all but tcp. Empty means all.
 Result<uint32_t> parseLogSubsystems(std::string_view list);
+// The names that parseLogSubsystems() takes, in the order of the bits. Static storage.
+std::span<const std::string_view> logSubsystemNames();
 // Replaces %h, %p and %%; any other % is an error that names it.
 Result<std::string> expandLogFileName(std::string_view pattern, std::string_view host, int pid);
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,6 +29,18 @@ Status outOfMemory(int error, size_t bytes, uint64_t available) {
   what.append(
       "; use smaller slots (OMNES_SLOT_BYTES), fewer ranks a host, or raise the memory limit");
   return Status::fromErrno(error, what);
+}
+
+// Beyond this limit ftruncate() does not just fail, it ends the process by SIGXFSZ.
+Status checkFileSizeLimit(size_t bytes) {
+  rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+      bytes <= limit.rlim_cur) {
+    return Status::ok();
+  }
+  return Status::fromErrno(EFBIG, "cannot create shared memory, " + std::to_string(bytes) +
+                                      " bytes needed and " + std::to_string(limit.rlim_cur) +
+                                      " allowed by the limit of file sizes (ulimit -f)");
 }
 
 int allocatePiece(int fd, off_t at, off_t bytes) {
@@ -58,6 +71,7 @@ void Mapping::reset() {
 
 Result<UniqueFd> createSharedMemory(const char* name, size_t bytes) {
   if (bytes == 0) return Status(Code::kInvalidArgument, "cannot create 0 bytes of shared memory");
+  OMNES_RETURN_IF_ERROR(checkFileSizeLimit(bytes));
   // Asked first, since a control group's limit is not an error of the allocation but ends the
   // process.
   const uint64_t available = availableMemoryBytes();

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/fd.h"
@@ -59,6 +60,7 @@ std::vector<std::string> cgroupDirectories(std::string_view controller) {
     const std::string_view path = line.substr(second + 1);
     if (controllers.empty()) {
       addAncestors(directories, "/sys/fs/cgroup", path);
+      addAncestors(directories, "/sys/fs/cgroup/unified", path);  // v2 beside v1
       continue;
     }
     for (const std::string_view name : splitList(controllers)) {

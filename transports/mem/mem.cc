@@ -20,7 +20,6 @@ struct MemLink : Link {
 struct MemEndpoint : Endpoint {
   Hub* hub = nullptr;
   int32_t rank = 0;
-  const std::atomic<uint32_t>* abort = nullptr;
   std::map<std::pair<bool, std::pair<uint8_t, int32_t>>, std::unique_ptr<MemLink>> links;
 };
 
@@ -38,17 +37,17 @@ Outcome open(const OpenParameters* parameters, Endpoint** endpoint) {
   made->table = &table();
   made->hub = static_cast<Hub*>(parameters->context);
   made->rank = parameters->rank;
-  made->abort = parameters->abort;
   *endpoint = made.release();
   return Outcome::kOk;
 }
 
-Outcome describe(Endpoint* endpoint, char* text, size_t* bytes) {
+Outcome describe(Endpoint* endpoint, char* text, size_t* bytes, int* descriptor) {
+  *descriptor = -1;
   *bytes = static_cast<size_t>(std::snprintf(text, kDescriptionBytes, "mem rank %d", self(endpoint)->rank));
   return Outcome::kOk;
 }
 
-Outcome connect(Endpoint*, const char* const*, const size_t*, int64_t) { return Outcome::kOk; }
+Outcome connect(Endpoint*, const char* const*, const size_t*, const int*) { return Outcome::kOk; }
 
 Outcome openLink(Endpoint* endpoint, const LinkShape* shape, Link** link) {
   MemEndpoint* me = self(endpoint);

@@ -68,21 +68,22 @@ class Preparer {
                         : step.kind == Step::Kind::kEndLoop ? 1 : iterationsOf_;
         if (step.kind == Step::Kind::kLoop || step.kind == Step::Kind::kEndLoop) continue;
         for (int32_t i = 0; i < iterationsOf_; ++i) {
-          for (const Ref& ref : step.sources) OMNES_RETURN_IF_ERROR(openLink(ref, i, false));
-          for (const Ref& ref : step.sinks) OMNES_RETURN_IF_ERROR(openLink(ref, i, true));
+          const bool moves = step.kind == Step::Kind::kMove;
+          for (const Ref& ref : step.sources) OMNES_RETURN_IF_ERROR(openLink(ref, i, false, moves));
+          for (const Ref& ref : step.sinks) OMNES_RETURN_IF_ERROR(openLink(ref, i, true, moves));
         }
       }
     return Status::ok();
   }
 
-  Status openLink(const Ref& ref, int32_t iteration, bool outgoing) {
+  Status openLink(const Ref& ref, int32_t iteration, bool outgoing, bool carriesBytes) {
     if (ref.kind != Ref::Kind::kLink) return Status::ok();
     const int32_t count = outgoing ? 1 : ref.run.count;
     for (int32_t k = 0; k < count; ++k) {
       OMNES_ASSIGN_OR_RETURN(transports::Link * link, lookUp(ref, k, iteration, outgoing));
       const bool isRing = outgoing ? link->sender != nullptr : link->receiver != nullptr;
       out_.allRings = out_.allRings && isRing;
-      smallestSlot_ = std::min(smallestSlot_, link->slotBytes);
+      if (carriesBytes) smallestSlot_ = std::min(smallestSlot_, link->slotBytes);
       if (link->credits < static_cast<uint32_t>(plan_.minCredits))
         return Status(Code::kNotSupported, "algorithm " + plan_.algorithm + " needs " +
                                                std::to_string(plan_.minCredits) + " slots a link, there are " +
