@@ -18,7 +18,7 @@ std::string FlightRecord::text(size_t most) const {
     }
     out += "\n  " + describe(entry.call);
     if (first != sequence) out += " and the same from #" + std::to_string(first) + " on";
-    out += std::string(" by ") + entry.algorithm + (entry.finished ? ", finished" : ", under way");
+    out += " by " + std::string(entry.algorithm) + (entry.finished ? ", finished" : ", under way");
     sequence = first - 1;
   }
   return out;

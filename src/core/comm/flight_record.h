@@ -19,7 +19,7 @@ class FlightRecord {
   void begin(const Call& call, const Prepared& prepared) {
     Entry& entry = entries_[call.sequence % kLength];
     entry.call = call;
-    entry.algorithm = prepared.algorithm.c_str();
+    entry.algorithm = prepared.algorithm;
     entry.finished = false;
     last_ = call.sequence;
   }
@@ -31,7 +31,7 @@ class FlightRecord {
  private:
   struct Entry {
     Call call;
-    const char* algorithm = "";  // of the cached operation, which lives as long as the communicator
+    std::string_view algorithm;
     bool finished = false;
   };
   std::array<Entry, kLength> entries_;

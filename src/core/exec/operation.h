@@ -49,6 +49,8 @@ class Operation {
   uint64_t stepsDone() const { return stepsDone_; }
   uint64_t stepsTotal() const { return stepsTotal_; }
   LineLatency& lineLatency() { return lineLatency_; }
+  // Of the run under way, or of the last one.
+  const Prepared& prepared() const { return *prepared_; }
 
  private:
   struct Cursor {

@@ -37,7 +37,6 @@ class Preparer {
   Preparer(const plan::Plan& plan, const Shape& shape, const LinkLookup& links)
       : plan_(plan), links_(links) {
     out_.shape = shape;
-    out_.algorithm = plan.algorithm;
     out_.elementBytes = base::sizeOf(shape.type);
     out_.wireBytes = std::max(base::sizeOf(base::wireType(shape.type, shape.op)), out_.elementBytes);
     out_.reduction = {shape.type, shape.op, static_cast<uint32_t>(plan.nranks), 0};

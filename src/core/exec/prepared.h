@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -61,7 +62,7 @@ struct PreparedLane {
 
 struct Prepared {
   Shape shape;
-  std::string algorithm;
+  std::string_view algorithm;  // registered name, static storage; set by whoever chose it
   kernels::Reduction reduction;
   kernels::ReduceFunction reduce = nullptr;
   size_t elementBytes = 0;
