@@ -143,6 +143,10 @@ class IncludeTest(Sample):
     def test_angle_brackets_do_not_hide_an_edge(self):
         self.assert_breaks("include", self.include("src/base/x.cc", "plan/plan.h", "<>"))
 
+    def test_an_edge_may_be_allowed_with_a_reason(self):
+        text = '#include "transports/shm/ring.h"  // lint: allow include (until the registry has it)\n'
+        self.assert_clean(self.source("src/core/x.cc", text, **self.TARGETS))
+
     def test_own_header_first(self):
         files = {"src/base/x.h": "#pragma once\n", **self.TARGETS}
         self.assert_breaks("first-include", self.source("src/base/x.cc", "#include <vector>\n#include \"base/x.h\"\n", **files))
