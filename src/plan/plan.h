@@ -150,14 +150,20 @@ constexpr int32_t valueOf(const Run& run, int32_t k, int32_t iteration, int32_t 
   return static_cast<int32_t>(raw < 0 ? raw + modulus : raw);
 }
 
-// Stream ids that the shared algorithms use. A link's class of slots follows from its stream modulo kStreamsPerLane.
-inline constexpr uint8_t kStreamExchange = 0;  // small one-shot chunks, multicast
+// Stream ids that the shared algorithms use. A link's class of slots follows from its stream modulo kStreamsPerLane, and
+// so does its kind: exchange and gather are multicast (to all others; for two ranks that is a group of one), scatter and
+// signal are unicast. A reader therefore knows the link from the source and the stream alone.
+inline constexpr uint8_t kStreamExchange = 0;  // small one-shot chunks, multicast, never lent
 inline constexpr uint8_t kStreamScatter = 1;   // unicast
 inline constexpr uint8_t kStreamGather = 2;    // multicast
-inline constexpr uint8_t kStreamSignal = 3;    // zero payload
+inline constexpr uint8_t kStreamSignal = 3;    // zero payload, unicast
 inline constexpr uint8_t kStreamsPerLane = 4;
 inline constexpr int kMaxLanes = 8;
 constexpr uint8_t streamOf(uint8_t base, int lane) { return static_cast<uint8_t>(base + kStreamsPerLane * lane); }
+// Whether a chunk on the stream may be lent instead of staged. Exchange chunks may not: in a one-shot in place each rank
+// would wait, before it writes its result over its input, for the others to have read that input, which they do in the
+// very step that waits for the same.
+constexpr bool mayLend(uint8_t stream) { return stream % kStreamsPerLane != kStreamExchange; }
 
 const char* nameOf(Collective collective);
 
