@@ -124,9 +124,10 @@ class Machine {
   std::vector<int32_t> peersOf(const Instance& instance, const Ref& ref) const;
   size_t outLink(const Thread& thread, const Instance& instance, const Ref& ref) const;
   std::pair<size_t, size_t> inLink(const Thread& thread, int32_t peer, uint8_t stream) const;
-  bool lends(const Step& step) const {
-    return options_.credits == 0 && step.kind == Step::Kind::kMove && step.op == Op::kNone &&
-           step.sources.size() == 1 && step.sources[0].kind == Ref::Kind::kSlice;
+  bool lends(const Step& step, const Ref& sink) const {
+    return options_.credits == 0 && mayLend(sink.stream) && step.kind == Step::Kind::kMove &&
+           step.op == Op::kNone && step.sources.size() == 1 &&
+           step.sources[0].kind == Ref::Kind::kSlice;
   }
 
   std::span<const Plan> plans_;
@@ -339,7 +340,7 @@ std::pair<size_t, size_t> Machine::inLink(const Thread& thread, int32_t peer,
 
 bool Machine::hasRoom(const State& state, const Thread& thread, const Instance& instance,
                       const Ref& sink) const {
-  if (lends(stepOf(thread, instance))) return true;
+  if (lends(stepOf(thread, instance), sink)) return true;
   const size_t link = outLink(thread, instance, sink);
   const size_t slowest = *std::min_element(state.taken[link].begin(), state.taken[link].end());
   size_t used = 0;
@@ -483,7 +484,7 @@ Status Machine::putResult(State& state, const Thread& thread, const Instance& in
     Chunk chunk;
     chunk.mark = sink.mark;
     chunk.extents = extents;
-    chunk.lent = lends(step);
+    chunk.lent = lends(step, sink);
     if (chunk.lent) chunk.cells = sourceCells;
     if (!chunk.lent) chunk.values = std::move(out);
     state.sent[outLink(thread, instance, sink)].push_back(std::move(chunk));
@@ -521,7 +522,7 @@ Status Machine::runMove(State& state, const Thread& thread, const Instance& inst
   for (size_t k = 0; step.op == Op::kReduce && k < results.size(); ++k)
     results[k] = combine(operands, k);
   std::vector<size_t> sourceCells;
-  if (lends(step))
+  if (step.op == Op::kNone && step.sources[0].kind == Ref::Kind::kSlice)
     for (int32_t block : blocksOf(thread, instance, step.sources[0]))
       sourceCells.push_back(
           cellOf(thread.rank, thread.lane, instance.slice, step.sources[0].space, block));
