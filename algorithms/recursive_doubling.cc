@@ -18,9 +18,10 @@
 // waits for an earlier round only. What a position sends in round 0 is its untouched input unless
 // it was folded; the receiver knows which by arithmetic.
 //
-// Two ranks are a case of their own: there the only addition would write the output while the
-// input, which in place is the same memory, is lent to the partner, who waits in the same way. The
-// sum goes through scratch.
+// Two ranks are the one-shot exchange: both would write, in place, over the input that they lend
+// each other. So they use the exchange stream, which is never lent. With more ranks a lent input is
+// read in an earlier round than the one that writes the output, or by a partner that has not lent
+// its own (n = 3).
 //
 // Credits: 1. A link carries one chunk a slice, and a rank sends in each round before it receives;
 // the step that does both (the last addition of a folded pair) sends on a link that the odd rank
@@ -38,6 +39,7 @@ using plan::at;
 using plan::Builder;
 using plan::Collective;
 using plan::inputRef;
+using plan::kStreamExchange;
 using plan::kStreamScatter;
 using plan::linkRef;
 using plan::Mark;
@@ -67,7 +69,9 @@ struct Fold {
   }
 };
 
-Ref link(int32_t peer, Mark mark) { return linkRef(kStreamScatter, at(peer), mark); }
+Ref link(int32_t peer, Mark mark, uint8_t stream = kStreamScatter) {
+  return linkRef(stream, at(peer), mark);
+}
 
 // The odd rank of a pair: gives its input, gets the result.
 void addOutsider(Builder& builder, int32_t rank) {
@@ -77,6 +81,7 @@ void addOutsider(Builder& builder, int32_t rank) {
 
 void addPosition(Builder& builder, int32_t rank, const Fold& fold) {
   const int32_t position = fold.positionOf(rank);
+  const uint8_t stream = fold.positions == 2 && fold.extra == 0 ? kStreamExchange : kStreamScatter;
   Ref mine = inputRef(at(0));
   int32_t writes = 0;
   if (fold.isPaired(rank)) {
@@ -87,23 +92,20 @@ void addPosition(Builder& builder, int32_t rank, const Fold& fold) {
   for (int32_t round = 0; round < fold.rounds; ++round) {
     const int32_t partner = fold.rankAt(position ^ (1 << round));
     const bool partnerUntouched = round == 0 && !fold.isPaired(partner);
-    builder.move({mine}, Op::kNone, {link(partner, mine.mark)});
-    const Ref theirs = link(partner, partnerUntouched ? Mark::kInput : Mark::kPartial);
+    builder.move({mine}, Op::kNone, {link(partner, mine.mark, stream)});
+    const Ref theirs = link(partner, partnerUntouched ? Mark::kInput : Mark::kPartial, stream);
     std::vector<Ref> operands = {mine, theirs};
     if (partner < rank) operands = {theirs, mine};
-    if (round + 1 < fold.rounds || (fold.rounds == 1 && fold.extra == 0)) {
+    if (round + 1 < fold.rounds) {
       mine = partialRef(at(writes++ % 2));
       builder.move(operands, Op::kReduce, {mine});
     } else {
       std::vector<Ref> sinks = {outputRef(at(0))};
       if (fold.isPaired(rank)) sinks.push_back(link(rank + 1, Mark::kInput));
       builder.move(operands, Op::kReduce, sinks);
-      mine = outputRef(at(0));
     }
   }
-  if (mine.space != plan::Space::kOutput) {
-    builder.move({mine}, Op::kReduce, {outputRef(at(0))});
-  }
+  if (fold.positions == 1) builder.move({mine}, Op::kReduce, {outputRef(at(0))});
   builder.scratch(std::min(writes, 2));
 }
 
@@ -128,8 +130,6 @@ Cost costOfAllReduce(const PlanRequest& request) {
   cost.rounds = fold.rounds + ends;
   if (request.nranks == 1) {
     cost.operands = 1;
-  } else if (request.nranks == 2) {
-    cost = {.rounds = 1, .messages = 1, .inputBlocks = 1, .operands = 3};
   } else if (fold.isOut(request.rank)) {
     cost.messages = cost.inputBlocks = 1;
   } else {
