@@ -8,6 +8,7 @@
 
 #include "algorithms/registry.h"
 #include "plan/combinators.h"
+#include "plan/interpreter.h"
 #include "tests/plan/token_checker.h"
 
 namespace omnes::algorithms {
@@ -61,6 +62,26 @@ TEST(Algorithms, ComputeTheCollectiveForEveryNumberOfRanks) {
         const CheckResult one =
             check(plans, static_cast<int>(lane), {.credits = plans[0].minCredits, .slices = 1});
         expectDeclaredCost(algorithm, n, one);
+      }
+    }
+  }
+}
+
+// The interpreter knows memory, not tokens, and tries random schedules with all lanes at once.
+TEST(Algorithms, SatisfyTheInterpreter) {
+  for (const Algorithm& algorithm : all()) {
+    for (int32_t n = 1; n <= 16; n += n < 9 ? 1 : 3) {
+      SCOPED_TRACE(labelOf(algorithm, n));
+      const std::vector<Plan> plans = plansOf(algorithm, n);
+      for (const bool inPlace : {false, true}) {
+        for (const int32_t credits : {-1, 0}) {
+          plan::InterpretOptions options;
+          options.inPlace = inPlace;
+          options.credits = credits;
+          options.schedules = 2;
+          const base::Status status = plan::interpret(plans, options);
+          EXPECT_TRUE(status.isOk()) << status.message();
+        }
       }
     }
   }
@@ -137,6 +158,87 @@ TEST(Algorithms, EquivariantPlansAreShiftsOfRankZeros) {
       }
     }
   }
+}
+
+// Reversing any all-gather gives a right reduce-scatter and the other way round, with the same need
+// of slots.
+TEST(Combinators, ReverseTurnsGatheringIntoReducing) {
+  for (const Algorithm& algorithm : all()) {
+    if (algorithm.collective != Collective::kAllGather &&
+        algorithm.collective != Collective::kReduceScatter) {
+      continue;
+    }
+    for (int32_t n = 1; n <= 16; ++n) {
+      SCOPED_TRACE("reverse of " + labelOf(algorithm, n));
+      std::vector<Plan> once, twice;
+      for (const Plan& plan : plansOf(algorithm, n)) {
+        once.push_back(plan::reverse(plan));
+        if (once.back().collective == Collective::kAllGather) {
+          twice.push_back(plan::reverse(once.back()));
+        }
+      }
+      EXPECT_NE(once[0].collective, algorithm.collective);
+      for (const auto* plans : {&once, &twice}) {
+        if (plans->empty()) continue;
+        for (size_t lane = 0; lane < once[0].lanes.size(); ++lane) {
+          for (const bool inPlace : {false, true}) {
+            for (const bool lend : {false, true}) {
+              const CheckResult result =
+                  check(*plans, static_cast<int>(lane),
+                        {.inPlace = inPlace, .lend = lend, .credits = once[0].minCredits});
+              ASSERT_EQ(result.error, "") << "in place " << inPlace << " lend " << lend;
+              EXPECT_TRUE(result.sameOrder);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// What is reversed can be composed: all-reduces out of one half only.
+TEST(Combinators, ComposeAcceptsReversedHalves) {
+  for (const Algorithm& algorithm : all()) {
+    if (algorithm.collective != Collective::kAllGather) continue;
+    for (int32_t n = 1; n <= 12; ++n) {
+      SCOPED_TRACE("reverse and compose " + labelOf(algorithm, n));
+      std::vector<Plan> plans;
+      for (const Plan& plan : plansOf(algorithm, n)) {
+        plans.push_back(plan::compose(plan::reverse(plan), plan, 3));
+      }
+      for (const bool inPlace : {false, true}) {
+        const CheckResult result =
+            check(plans, 0, {.inPlace = inPlace, .lend = true, .credits = 3});
+        ASSERT_EQ(result.error, "");
+        EXPECT_TRUE(result.sameOrder);
+      }
+    }
+  }
+}
+
+TEST(Combinators, ComposedPlansCopyNothingInBetween) {
+  for (const char* name : {"ring", "direct", "circulant"}) {
+    SCOPED_TRACE(name);
+    for (int32_t n = 1; n <= 9; ++n) {
+      const Plan plan = find(Collective::kAllReduce, name)->make({n / 2, n, -1, nullptr});
+      for (const plan::Lane& lane : plan.lanes) {
+        for (const plan::Step& step : lane.steps) {
+          if (step.op != plan::Op::kNone || step.kind != plan::Step::Kind::kMove) continue;
+          for (const plan::Ref& sink : step.sinks) {
+            EXPECT_FALSE(step.sources[0].kind == plan::Ref::Kind::kSlice &&
+                         sink.kind == plan::Ref::Kind::kSlice);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Combinators, ReverseKeepsLoops) {
+  const Plan gather = find(Collective::kAllGather, "ring")->make({7, 100000, -1, nullptr});
+  const Plan reduce = plan::reverse(gather);
+  EXPECT_LT(reduce.lanes[0].steps.size(), 20u);
+  EXPECT_LT(plan::reverse(reduce).lanes[0].steps.size(), 20u);
 }
 
 TEST(Algorithms, AreFoundByCollectiveAndName) {
