@@ -2,9 +2,10 @@
 //
 // "dissemination": in round k rank r signals r + 2^k and waits for r - 2^k. After round k it has
 // heard, directly or not, of the 2^(k+1) ranks up to itself; ceil(log2 n) rounds reach all of them,
-// for every n. "direct": everybody signals everybody and waits for everybody: one round, n - 1
-// signals, cheap where a multicast is one store. It goes over the exchange streams since those are
-// the multicast ones.
+// for every n.
+//
+// "direct": everybody signals everybody and waits for everybody: one round, n - 1 signals, cheap
+// where a multicast is one store. It goes over the exchange streams, which are the multicast ones.
 //
 // Credits: 1. A rank signals before it waits, and a link carries one signal a barrier (the
 // distances 2^k < n differ).

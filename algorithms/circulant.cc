@@ -1,16 +1,15 @@
-// "circulant": reduce-scatter and all-gather in ceil(log2 n) rounds each at the optimal volume of n
-// - 1 blocks, for every n, not only for powers of two (after Traeff; docs/algorithms.md). The
-// default where rounds are dear.
+// "circulant": reduce-scatter and all-gather in ceil(log2 n) rounds each at the optimal volume of
+// n - 1 blocks, for every n and not only for powers of two (after Traeff, see docs/algorithms.md).
 //
-// Let R[i] be rank r's sum for block (r + i) mod n, i = 0 .. n-1, and halve s from n down to 1: a
-// round takes s' = s and s = ceil(s' / 2).
-//   reduce-scatter  send R[s .. s'-1] to r + s; receive s' - s blocks from r - s and add them to
-//   R[0 .. s'-s-1].
-//                   What r + s receives are the blocks r + s, r + s + 1, ...: its own R[0], R[1],
-//                   ... At the end R[0] is the result of block r.
-//   all-gather      the same rounds backwards: send the first s' - s blocks known (r, r + 1, ...)
-//   to r - s, receive
-//                   the blocks r + s .. r + s' - 1 from r + s.
+// Let R[i] be rank r's sum for block (r + i) mod n, i = 0 .. n-1. Halve s from n down to 1: a round
+// takes s' = s and s = ceil(s' / 2).
+//   reduce-scatter
+//     send R[s .. s'-1] to r + s; receive s' - s blocks from r - s, add them to R[0 .. s'-s-1].
+//     (What r + s receives are blocks r + s, r + s + 1, ..., its own R[0], R[1], ...)
+//     At the end R[0] is the result of block r.
+//   all-gather, the same rounds backwards
+//     send the first s' - s known blocks r, r + 1, ... to r - s;
+//     receive the blocks r + s .. r + s' - 1 from r + s.
 // ceil(log2 n) halvings lead from n to 1, and a round moves s' - s blocks, which add up to n - 1.
 //
 // Nothing is rotated: block indices wrap, so a chunk is one run of blocks. Sums live in scratch

@@ -2,14 +2,15 @@
 // between hosts.
 //
 // Let p be the largest power of two with p <= n, and e = n - p the number of ranks too many.
-//   fold     ranks 2i and 2i + 1 for i < e form a pair: the odd one sends its input to the even one
-//   and waits for the
-//            result. What remains are p positions: position i is rank 2i for i < e, else rank i +
-//            e.
-//   round k  for 2^k < p: position i exchanges what it has with position i xor 2^k and adds the
-//   two. unfold   the even rank of a pair sends the result to the odd one, in the step that
-//   computes it.
-// The positions of a block of 2^k hold a contiguous range of ranks, so every addition is (lower
+//   fold
+//     ranks 2i and 2i + 1 for i < e form a pair: the odd one sends its input to the even one and
+//     waits for the result. That leaves p positions: i is rank 2i for i < e, else rank i + e.
+//   round k, for 2^k < p
+//     position i exchanges what it has with position i xor 2^k, and both add.
+//   unfold
+//     the even rank of a pair sends the result to the odd one, in the step that computes it.
+//
+// Positions j 2^k .. (j + 1) 2^k - 1 hold a contiguous range of ranks, so every addition is (lower
 // ranks) + (higher ranks): all ranks evaluate the same expression tree with the same order of
 // operands, hence have the same bits.
 //
