@@ -122,6 +122,10 @@ struct Plan {
   int32_t scratchBlocks = 0;   // multiple of `blocks` is usual: scratch block s holds extent s mod blocks
   int32_t scratchCopies = 1;   // a lane's slice number j (0, 1, ...) uses copy j mod scratchCopies
   int32_t minCredits = 1;      // slots every link must have for this plan to make progress
+  // The largest number of blocks in one chunk of any rank, by mark (0: none is sent). All ranks' plans say the same:
+  // slice sizes follow from it and must be agreed.
+  int32_t maxInputChunkBlocks = 0;
+  int32_t maxPartialChunkBlocks = 0;
   std::vector<Lane> lanes;     // independent programs on links and scratch of their own
   bool operator==(const Plan&) const = default;
 };
@@ -150,14 +154,20 @@ constexpr int32_t valueOf(const Run& run, int32_t k, int32_t iteration, int32_t 
   return static_cast<int32_t>(raw < 0 ? raw + modulus : raw);
 }
 
-// Stream ids that the shared algorithms use. A link's class of slots follows from its stream modulo kStreamsPerLane.
-inline constexpr uint8_t kStreamExchange = 0;  // small one-shot chunks, multicast
+// Stream ids that the shared algorithms use. A link's class of slots follows from its stream modulo kStreamsPerLane, and
+// so does its kind: exchange and gather are multicast (to all others; for two ranks that is a group of one), scatter and
+// signal are unicast. A reader therefore knows the link from the source and the stream alone.
+inline constexpr uint8_t kStreamExchange = 0;  // small one-shot chunks, multicast, never lent
 inline constexpr uint8_t kStreamScatter = 1;   // unicast
 inline constexpr uint8_t kStreamGather = 2;    // multicast
-inline constexpr uint8_t kStreamSignal = 3;    // zero payload
+inline constexpr uint8_t kStreamSignal = 3;    // zero payload, unicast
 inline constexpr uint8_t kStreamsPerLane = 4;
 inline constexpr int kMaxLanes = 8;
 constexpr uint8_t streamOf(uint8_t base, int lane) { return static_cast<uint8_t>(base + kStreamsPerLane * lane); }
+// Whether a chunk on the stream may be lent instead of staged. Exchange chunks may not: in a one-shot in place each rank
+// would wait, before it writes its result over its input, for the others to have read that input, which they do in the
+// very step that waits for the same.
+constexpr bool mayLend(uint8_t stream) { return stream % kStreamsPerLane != kStreamExchange; }
 
 const char* nameOf(Collective collective);
 
