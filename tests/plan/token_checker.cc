@@ -31,7 +31,7 @@ using Place = std::pair<Space, int32_t>;  // of one rank and slice
 struct Chunk {
   std::vector<Value> values;
   int64_t depth = 0;
-  std::set<int32_t> heard;
+  std::bitset<kMaxRanks> heard;
   bool lent = false;
   int32_t slice = 0;
   std::set<Place> lentPlaces;
@@ -56,7 +56,7 @@ struct Rank {
   size_t next = 0;
   std::map<std::pair<int32_t, Place>, Value> memory;  // (slice, place)
   int64_t depth = 0;
-  std::set<int32_t> heard;
+  std::bitset<kMaxRanks> heard;
 };
 
 uint64_t mix(uint64_t a, uint64_t b) {
@@ -73,7 +73,7 @@ class Machine {
     result_.costs.resize(plans.size());
     for (size_t r = 0; r < plans.size(); ++r) {
       unroll(plans[r].lanes[lane], ranks_[r].program);
-      ranks_[r].heard.insert(static_cast<int32_t>(r));
+      ranks_[r].heard.set(r);
       fillInputs(plans[r], ranks_[r]);
     }
   }
@@ -208,7 +208,7 @@ class Machine {
           staged += link->chunks[c].lent ? 0 : 1;
         }
         if (staged >= static_cast<size_t>(options_.credits)) return false;
-      } else {
+      } else if (options_.lend) {
         for (const Place& p : placesOf(plan, sink, instance.iteration)) {
           if (isLent(r, p, instance.slice)) return false;
         }
@@ -218,8 +218,8 @@ class Machine {
   }
 
   bool isLent(int32_t r, const Place& where, int32_t slice) const {
-    for (const auto& [key, link] : links_) {
-      if (key[0] != r) continue;
+    for (auto it = links_.lower_bound({r}); it != links_.end() && it->first[0] == r; ++it) {
+      const Link& link = it->second;
       for (size_t c = link.slowest(); c < link.chunks.size(); ++c) {
         const Chunk& chunk = link.chunks[c];
         const bool sameMemory = where.first == Space::kScratch || chunk.slice == slice;
@@ -288,7 +288,7 @@ class Machine {
           Chunk& chunk = *(*chunks)[arrived++];
           operands.push_back(chunk.values);
           rank.depth = std::max(rank.depth, chunk.depth);
-          rank.heard.insert(chunk.heard.begin(), chunk.heard.end());
+          rank.heard |= chunk.heard;
           ++linkOf(peer, ref.stream, r)->taken[r];
         }
       }
@@ -350,7 +350,7 @@ class Machine {
     std::map<int32_t, uint64_t> expressions;  // by extent
     for (size_t r = 0; r < ranks_.size(); ++r) {
       const Plan& plan = plans_[r];
-      if (plan.collective == Collective::kBarrier && ranks_[r].heard.size() != ranks_.size()) {
+      if (plan.collective == Collective::kBarrier && ranks_[r].heard.count() != ranks_.size()) {
         fail(r, "leaves the barrier too early");
       }
       for (int32_t slice = 0; slice < options_.slices; ++slice) {
