@@ -1,0 +1,24 @@
+// The families of algorithms, one file each; the registry lists what they offer. Private to this
+// folder.
+#pragma once
+
+#include <span>
+
+#include "algorithms/registry.h"
+
+namespace omnes::algorithms {
+
+std::span<const Algorithm> ringFamily();
+std::span<const Algorithm> directFamily();
+std::span<const Algorithm> oneshotFamily();
+std::span<const Algorithm> recursiveDoublingFamily();
+std::span<const Algorithm> circulantFamily();
+std::span<const Algorithm> barrierFamily();
+
+// All of the flat families work for every number of ranks and have no root.
+inline bool supportsFlat(const PlanRequest& request) {
+  return request.nranks >= 1 && request.rank >= 0 && request.rank < request.nranks &&
+         request.root < 0;
+}
+
+}  // namespace omnes::algorithms
