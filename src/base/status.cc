@@ -1,5 +1,8 @@
 #include "base/status.h"
 
+#include <sys/resource.h>
+
+#include <cerrno>
 #include <cstring>
 
 namespace omnes::base {
@@ -25,6 +28,10 @@ Status Status::fromErrno(int savedErrno, std::string_view what) {
   const char* reason = strerror_r(savedErrno, text, sizeof text);
   std::string message(what);
   message.append(": ").append(reason).append(" (errno ").append(std::to_string(savedErrno)).append(")");
+  rlimit limit;
+  if (savedErrno == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    message.append("; this process may open ").append(std::to_string(limit.rlim_cur)).append(" files (ulimit -n)");
+  }
   return Status(Code::kSystemError, std::move(message));
 }
 

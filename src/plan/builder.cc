@@ -113,7 +113,27 @@ Builder& Builder::endLoop() {
 
 Plan Builder::build() {
   normalise(plan_);
+  declareChunks(plan_);
   return std::move(plan_);
+}
+
+void declareChunks(Plan& plan) {
+  plan.maxInputChunkBlocks = plan.maxPartialChunkBlocks = 0;
+  for (const Lane& lane : plan.lanes) {
+    for (const Step& step : lane.steps) {
+      // All operands of a step hold the same blocks; a slice operand tells how many.
+      int32_t blocks = 0;
+      for (const auto* refs : {&step.sources, &step.sinks})
+        for (const Ref& ref : *refs)
+          if (ref.kind == Ref::Kind::kSlice) blocks = std::max(blocks, ref.run.count);
+      for (const Ref& ref : step.sinks) {
+        if (ref.kind != Ref::Kind::kLink) continue;
+        int32_t& largest =
+            ref.mark == Mark::kInput ? plan.maxInputChunkBlocks : plan.maxPartialChunkBlocks;
+        largest = std::max(largest, blocks);
+      }
+    }
+  }
 }
 
 void normalise(Plan& plan) {

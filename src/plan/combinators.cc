@@ -97,6 +97,7 @@ Plan compose(const Plan& reduceScatter, const Plan& allGather, int32_t minCredit
                                 reduceScatter.scratchBlocks);
   }
   normalise(plan);
+  declareChunks(plan);
   return plan;
 }
 

@@ -122,6 +122,10 @@ struct Plan {
   int32_t scratchBlocks = 0;   // multiple of `blocks` is usual: scratch block s holds extent s mod blocks
   int32_t scratchCopies = 1;   // a lane's slice number j (0, 1, ...) uses copy j mod scratchCopies
   int32_t minCredits = 1;      // slots every link must have for this plan to make progress
+  // The largest number of blocks in one chunk of any rank, by mark (0: none is sent). All ranks' plans say the same:
+  // slice sizes follow from it and must be agreed.
+  int32_t maxInputChunkBlocks = 0;
+  int32_t maxPartialChunkBlocks = 0;
   std::vector<Lane> lanes;     // independent programs on links and scratch of their own
   bool operator==(const Plan&) const = default;
 };

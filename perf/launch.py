@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Starts N processes of a program as the ranks of one communicator, without MPI.
+
+Each gets OMNES_RANK, OMNES_NRANKS and OMNES_COMM_ID=127.0.0.1:PORT, PORT being free when the launch began. An interrupt
+is passed on to all ranks. When one fails the others get a moment to report the failure in their own words, then
+they are ended. The exit code is that of the rank that failed first (128 + signal when a signal ended it).
+
+With --plain one process is started with the environment as it is. perf/run starts mpirun so, since the one of Open MPI 5
+may end its whole process group when a rank fails, and that would be the caller's.
+"""
+import argparse
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+GRACE_SECONDS = 3.0  # a rank learns of a dead peer within one second; more than that is a hang
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def exit_code(status):
+    return status if status >= 0 else 128 - status
+
+
+def start(ranks, count, command, plain):
+    if plain:
+        ranks.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True))
+        return
+    where = os.environ.get("OMNES_COMM_ID") or f"127.0.0.1:{free_port()}"
+    for rank in range(count):
+        environment = dict(os.environ, OMNES_COMM_ID=where, OMNES_RANK=str(rank), OMNES_NRANKS=str(count))
+        # A session of its own: a terminal's Ctrl-C then reaches the ranks once, from here, and a rank's children end with it.
+        ranks.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True))
+
+
+def send(ranks, number):
+    for process in ranks:
+        if process.poll() is None:
+            try:
+                os.killpg(process.pid, number)
+            except ProcessLookupError:
+                pass
+
+
+def wait_all(ranks):
+    """Polls until every rank has ended; returns the first failure's exit code, or 0."""
+    failed = None
+    deadline = None
+    while True:
+        running = 0
+        for rank, process in enumerate(ranks):
+            status = process.poll()
+            if status is None:
+                running += 1
+            elif status != 0 and failed is None:
+                failed = exit_code(status)
+                deadline = time.monotonic() + GRACE_SECONDS
+                how = f"exit code {status}" if status > 0 else f"signal {-status}"
+                what = f"rank {rank} failed first" if len(ranks) > 1 else "the program failed"
+                print(f"launch: {what} ({how})", file=sys.stderr, flush=True)
+        if running == 0:
+            return failed or 0
+        if deadline is not None and time.monotonic() > deadline:
+            print(f"launch: ending {running} ranks that still run", file=sys.stderr, flush=True)
+            send(ranks, signal.SIGTERM)
+            time.sleep(0.5)
+            send(ranks, signal.SIGKILL)
+            deadline = None
+        time.sleep(0.01)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-n", type=int, default=1, metavar="N", help="number of processes")
+    parser.add_argument("--plain", action="store_true", help="one process, no variables set")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if options.n < 1 or not command:
+        parser.error("give -n N (at least 1) and a program")
+    interrupts = []
+    ranks = []
+
+    def forward(number, _frame):
+        interrupts.append(number)
+        send(ranks, number if len(interrupts) < 3 else signal.SIGKILL)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, forward)
+    try:
+        start(ranks, options.n, command, options.plain)
+        status = wait_all(ranks)
+    except OSError as error:
+        print(f"launch: {error}", file=sys.stderr)
+        send(ranks, signal.SIGKILL)
+        return 127
+    if interrupts:
+        return 128 + interrupts[0]
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

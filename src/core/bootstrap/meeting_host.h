@@ -1,0 +1,56 @@
+// The process-side of a meeting: a thread that listens, proves, and runs the rules of meeting.h
+// over sockets.
+//
+// It lives in the process of rank 0 or of the id's maker, starts with start() and ends by itself:
+// when its ranks have all said goodbye or closed, a moment after the meeting has failed, at stop(),
+// or with the process. It has no owner, blocks all signals, and never blocks on a peer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "core/bootstrap/secret.h"
+#include "core/bootstrap/wire.h"
+
+namespace omnes::core::bootstrap {
+
+struct MeetingHostOptions {
+  std::string address;
+  Secret secret;
+  uint64_t commId = 0;
+  // After the meeting: true answers later comers that the id is spent; false gives the address
+  // back.
+  bool keepsListening = true;
+  // How long ranks that come after a failure are still told its cause.
+  base::Duration linger = std::chrono::seconds(1);
+  // For tests.
+  base::Duration proofTime = std::chrono::seconds(5);
+  unsigned maxUnproven = 64;
+  uint32_t wireVersion = kWireVersion;
+};
+
+// A handle; letting go of it does not end the host. Thread-safe.
+class MeetingHost {
+ public:
+  // Listens before it returns, so that ranks may connect at once. kSystemError names an address
+  // that is in use. `clock` must outlive the process's last host; Clock::monotonic() does.
+  static base::Result<std::shared_ptr<MeetingHost>> start(
+      MeetingHostOptions options, const base::Clock& clock = base::Clock::monotonic());
+
+  const std::string& address() const { return address_; }
+  // Ends the host at once; its ranks see their connections close. Does not wait.
+  void stop() const;
+  // Hosts of this process that have not ended yet.
+  static int running();
+
+ private:
+  class Loop;
+  MeetingHost() = default;
+  std::string address_;
+  std::shared_ptr<Loop> loop_;
+};
+
+}  // namespace omnes::core::bootstrap

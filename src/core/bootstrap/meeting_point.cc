@@ -1,0 +1,107 @@
+#include "core/bootstrap/meeting_point.h"
+
+#include <unistd.h>
+
+#include "base/log.h"
+#include "core/bootstrap/meeting_host.h"
+#include "core/bootstrap/socket_address.h"
+
+namespace omnes::core::bootstrap {
+namespace {
+
+using base::Code;
+using base::Result;
+using base::Status;
+
+constexpr std::string_view kIdPurpose = "omnes unique id";
+
+// The text both sides derive from: what they meet for, and whose they are.
+std::string withUser(std::string_view text) {
+  return std::string(text) + "\n" + std::to_string(::geteuid());
+}
+
+Status takeSecret(const SecretSettings& settings, std::string_view material, const char* source,
+                  MeetingPoint* point) {
+  if (!settings.file.empty()) {
+    OMNES_ASSIGN_OR_RETURN(point->secret, Secret::fromFile(settings.file));
+    return Status::ok();
+  }
+  if (settings.isRequired) {
+    return Status(
+        Code::kInvalidUsage,
+        std::string("OMNES_REQUIRE_SECRET is set, but the key would only be derived from ") +
+            source + " and the user; name a file with a secret in OMNES_SECRET_FILE on all ranks");
+  }
+  point->secret = Secret::derive("omnes derived", bytesOf(material));
+  point->isSecretDerived = true;
+  OMNES_LOG_INFO(Bootstrap,
+                 "the key is derived from %s and the user: this stops strays and not attackers; "
+                 "OMNES_SECRET_FILE gives a real one",
+                 source);
+  return Status::ok();
+}
+
+}  // namespace
+
+Result<MeetingPoint> MeetingPoint::fromUniqueId(std::span<const uint8_t, kUniqueIdBytes> bytes) {
+  OMNES_RETURN_IF_ERROR(initCrypto());
+  OMNES_ASSIGN_OR_RETURN(const UniqueId id, UniqueId::decode(bytes));
+  OMNES_RETURN_IF_ERROR(
+      resolveAddress(id.address).status().withContext("the unique id leads nowhere"));
+  MeetingPoint point;
+  point.address = id.address;
+  point.commId = id.commId;
+  point.secret = Secret::derive(kIdPurpose, id.secret);
+  return point;
+}
+
+Result<MeetingPoint> MeetingPoint::fromCommId(std::string_view text, const SecretSettings& secret) {
+  OMNES_RETURN_IF_ERROR(initCrypto());
+  MeetingPoint point;
+  if (text.starts_with("unix:@")) {
+    point.address = text;
+  } else {
+    Result<std::string> address = tcpAddressText(text);
+    if (!address.isOk()) return address.status().withContext("OMNES_COMM_ID");
+    point.address = std::move(address).value();
+  }
+  const std::string material = withUser(point.address);
+  point.commId = hashText("omnes address\n" + material);
+  point.isHostedByRankZero = true;
+  OMNES_RETURN_IF_ERROR(takeSecret(secret, material, "OMNES_COMM_ID", &point));
+  return point;
+}
+
+Result<MeetingPoint> MeetingPoint::fromJob(std::string_view jobId, const SecretSettings& secret) {
+  OMNES_RETURN_IF_ERROR(initCrypto());
+  MeetingPoint point;
+  const std::string material = withUser(jobId);
+  point.commId = hashText("omnes job\n" + material);
+  // Hashed, so that any job name fits and none can spell another user's address.
+  point.address =
+      "unix:@omnes-job-" + std::to_string(::geteuid()) + "-" + std::to_string(hashText(material));
+  point.isHostedByRankZero = true;
+  OMNES_RETURN_IF_ERROR(takeSecret(secret, material, "the launcher's job", &point));
+  return point;
+}
+
+Result<HostedId> makeHostedId(const std::string& address) {
+  OMNES_RETURN_IF_ERROR(initCrypto());
+  UniqueId id = UniqueId::make(address.empty() ? randomUnixAddress() : address);
+  MeetingHostOptions options;
+  options.address = id.address;
+  options.commId = id.commId;
+  options.secret = Secret::derive(kIdPurpose, id.secret);
+  options.keepsListening = true;
+  HostedId hosted;
+  OMNES_ASSIGN_OR_RETURN(hosted.host, MeetingHost::start(std::move(options)));
+  id.address = hosted.host->address();
+  const Status encoded = id.encode(hosted.id);
+  if (!encoded.isOk()) {
+    hosted.host->stop();
+    return encoded;
+  }
+  return hosted;
+}
+
+}  // namespace omnes::core::bootstrap

@@ -1,0 +1,58 @@
+// Where ranks meet, and the key they prove: from a unique id, from OMNES_COMM_ID, or from the
+// launcher's job.
+//
+// Value type. Holds a Secret; never logged as a whole.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "core/bootstrap/secret.h"
+#include "core/bootstrap/unique_id.h"
+#include "core/bootstrap/wire.h"
+
+namespace omnes::core::bootstrap {
+
+// OMNES_SECRET_FILE and OMNES_REQUIRE_SECRET.
+struct SecretSettings {
+  std::string file = {};
+  bool isRequired = false;
+};
+
+struct MeetingPoint {
+  std::string address;
+  uint64_t commId = 0;
+  Secret secret;
+  // True: rank 0 listens at the address and the others try until it does. False: the id's maker has
+  // been listening since before the id existed, so nobody listening means that the id is spent or
+  // its maker has ended.
+  bool isHostedByRankZero = false;
+  // The key can be computed by anyone who knows the address and the user: stops strays, not
+  // attackers.
+  bool isSecretDerived = false;
+  uint32_t wireVersion = kWireVersion;  // for tests
+
+  // Starts no host. Errors as UniqueId::decode.
+  static base::Result<MeetingPoint> fromUniqueId(std::span<const uint8_t, kUniqueIdBytes> id);
+  // host:port, [ip6]:port, name:port, or unix:@name. kInvalidUsage: bad form, bad secret file, or
+  // no secret although one is required.
+  static base::Result<MeetingPoint> fromCommId(std::string_view text, const SecretSettings& secret);
+  // All ranks on this host: an abstract socket named by the launcher's job and the user.
+  static base::Result<MeetingPoint> fromJob(std::string_view jobId, const SecretSettings& secret);
+};
+
+class MeetingHost;
+// What omnesGetUniqueId does: a host that listens at a fresh address, and the id that leads there.
+// `address` may name another place, e.g. "tcp:10.0.0.1:0"; empty means a random abstract socket.
+struct HostedId {
+  std::array<uint8_t, kUniqueIdBytes> id;
+  std::shared_ptr<MeetingHost> host;
+};
+base::Result<HostedId> makeHostedId(const std::string& address = {});
+
+}  // namespace omnes::core::bootstrap

@@ -1,0 +1,343 @@
+#include "core/bootstrap/rendezvous.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "core/bootstrap/meeting_host.h"
+#include "core/bootstrap/rank_list.h"
+#include "core/bootstrap/socket_address.h"
+
+namespace omnes::core::bootstrap {
+namespace {
+
+using base::Code;
+using base::Deadline;
+using base::Result;
+using base::Status;
+
+// The host's word on who is missing beats our own "timed out"; this is how long after the deadline
+// it may arrive.
+constexpr base::Duration kGrace = std::chrono::milliseconds(500);
+constexpr base::Duration kFirstPause = std::chrono::milliseconds(1);
+constexpr base::Duration kLongestPause = std::chrono::milliseconds(50);
+constexpr int64_t kGoodbyeMs = 250;
+constexpr int64_t kGivingUpMs = 20;
+
+// Milliseconds left as they go on the wire: 0 = never, at least 1 otherwise.
+uint32_t wireMs(Deadline deadline, const base::Clock& clock) {
+  if (deadline.isNever()) return 0;
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(deadline.remaining(clock)).count();
+  return static_cast<uint32_t>(std::clamp<int64_t>(ms, 1, UINT32_MAX));
+}
+
+Deadline withGrace(Deadline deadline, const base::Clock& clock) {
+  if (deadline.isNever()) return deadline;
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline.remaining(clock) + kGrace).count();
+  return Deadline::afterMs(clock, left);
+}
+
+Status checkArguments(uint32_t rank, uint32_t nranks, const std::string& settings) {
+  if (nranks == 0 || nranks > kMaxRanks || rank >= nranks) {
+    return Status(Code::kInvalidArgument, "rank " + std::to_string(rank) + " of " +
+                                              std::to_string(nranks) +
+                                              " ranks: ranks count from 0, up to " +
+                                              std::to_string(kMaxRanks) + " of them");
+  }
+  if (settings.size() > kMaxSettingsBytes) {
+    return Status(Code::kInvalidArgument, "the settings that all ranks must share take " +
+                                              std::to_string(settings.size()) +
+                                              " bytes, at most 16384 are possible");
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Rendezvous::Rendezvous(const MeetingPoint& point, uint32_t rank, uint32_t nranks,
+                       const base::Clock& clock, int abortFd)
+    : point_(point),
+      rank_(rank),
+      nranks_(nranks),
+      clock_(clock),
+      abortFd_(abortFd),
+      hasLeft_(nranks, false) {}
+
+Rendezvous::~Rendezvous() { goodbye(); }
+
+std::string Rendezvous::hostName() const { return "the meeting at " + point_.address; }
+
+Result<std::unique_ptr<Rendezvous>> Rendezvous::join(const MeetingPoint& point, uint32_t rank,
+                                                     uint32_t nranks, std::string settings,
+                                                     Deadline deadline, const base::Clock& clock,
+                                                     int abortFd) {
+  OMNES_RETURN_IF_ERROR(checkArguments(rank, nranks, settings));
+  std::shared_ptr<MeetingHost> ownHost;
+  if (point.isHostedByRankZero && rank == 0) {
+    MeetingHostOptions options;
+    options.address = point.address;
+    options.secret = point.secret;
+    options.commId = point.commId;
+    options.keepsListening = false;
+    options.wireVersion = point.wireVersion;
+    Result<std::shared_ptr<MeetingHost>> host = MeetingHost::start(std::move(options));
+    if (!host.isOk()) return host.status().withContext("rank 0 hosts the meeting");
+    ownHost = std::move(host).value();
+  }
+  std::unique_ptr<Rendezvous> self(
+      new Rendezvous(point, rank, nranks, clock, abortFd));  // NOLINT: private
+  const Status connected = self->connect(deadline);
+  if (!connected.isOk()) {
+    // Once connected, losing its rank 0 ends the host in order, after it has told the others.
+    if (ownHost != nullptr) ownHost->stop();
+    return connected;
+  }
+  OMNES_RETURN_IF_ERROR(self->awaitMet(settings, deadline));
+  return self;
+}
+
+Status Rendezvous::connect(Deadline deadline) {
+  const WaitLimits wait = limits(deadline);
+  base::Duration pause = kFirstPause;
+  std::string trouble = "no attempt was made";
+  for (;;) {
+    Result<bool> connected = tryConnect(wait, &trouble);
+    if (connected.isOk() && connected.value()) return Status::ok();
+    if (!connected.isOk() && connected.status().code() != Code::kTimeout) return connected.status();
+    if (deadline.hasPassed(clock_)) {
+      return Status(Code::kTimeout,
+                    "rank " + std::to_string(rank_) + " could not reach " + hostName() +
+                        " in time (" + trouble +
+                        (point_.isHostedByRankZero ? "); is rank 0 running there?" : ")"));
+    }
+    OMNES_RETURN_IF_ERROR(sleepFor(pause, wait, "joining " + hostName()));
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
+Result<bool> Rendezvous::tryConnect(const WaitLimits& wait, std::string* trouble) {
+  if (isAborted(wait)) return abortedStatus("joining " + hostName());
+  OMNES_ASSIGN_OR_RETURN(ConnectAttempt attempt, connectOnce(point_.address, wait));
+  if (attempt.error != 0) {
+    // EAGAIN: more ranks come at once than the kernel queues.
+    if (attempt.error == ECONNREFUSED && !point_.isHostedByRankZero) {
+      return Status(Code::kInvalidUsage, "nobody listens at " + point_.address +
+                                             " any more: the unique id is spent, or the process "
+                                             "that made it has ended; get a new one");
+    }
+    *trouble = Status::fromErrno(attempt.error, "connect").message();
+    return false;
+  }
+  const Result<PeerCredentials> peer = checkPeer(attempt.fd.get());
+  if (!peer.isOk()) return peer.status().withContext(hostName());
+  ProofInitiator proof(point_.secret, {point_.commId, nranks_, rank_, kNoRank, LinkKind::kMeeting},
+                       point_.wireVersion);
+  const Status proven = runProof(attempt.fd.get(), proof, wait);
+  if (proven.isOk()) {
+    fd_ = std::move(attempt.fd);
+    return true;
+  }
+  // A host that is flooded by strangers pushes out connections that are not proven yet.
+  if (proof.wasClosed()) {
+    *trouble = proven.message();
+    return false;
+  }
+  if (proven.code() == Code::kTimeout) {
+    *trouble = "what listens there does not answer";
+    return false;
+  }
+  return proven.withContext(hostName());
+}
+
+Status Rendezvous::awaitMet(const std::string& settings, Deadline deadline) {
+  const std::string what = "joining " + hostName();
+  const JoinInfo info{processToken(), static_cast<uint32_t>(::getpid()), base::hostname(),
+                      settings};
+  const SharedFrame frame =
+      encodeFrame(FrameType::kJoin, Code::kOk, rank_, wireMs(deadline, clock_), info.encode());
+  Status status = send(frame, limits(deadline), what);
+  if (status.code() == Code::kRemoteError)
+    status = Status::ok();  // the host may have said why before it closed
+  if (status.isOk()) {
+    const Result<Frame> answer = nextFrame(withGrace(deadline, clock_), what);
+    status = answer.isOk() ? takeMet(answer.value()) : answer.status();
+  }
+  if (status.isOk()) return status;
+  tellGivingUp(status);
+  return status;
+}
+
+void Rendezvous::tellGivingUp(const Status& why) {
+  const std::lock_guard<std::mutex> lock(sendMutex_);
+  const SharedFrame frame = encodeFrame(FrameType::kError, why.code(), rank_, 0, why.message());
+  const WaitLimits soon{Deadline::afterMs(clock_, kGivingUpMs), &clock_, -1};
+  (void)sendAll(fd_.get(), bytesOf(*frame), soon,
+                "giving up");  // they will see the connection close in any case
+  saidGoodbye_ = true;
+}
+
+Status Rendezvous::takeMet(const Frame& frame) {
+  if (frame.type != FrameType::kMet || frame.payload.size() != 8 * (size_t{nranks_} + 1)) {
+    return Status(Code::kRemoteError,
+                  hostName() + " sent something other than the news that all have met");
+  }
+  const auto* bytes = reinterpret_cast<const uint8_t*>(frame.payload.data());
+  hostToken_ = getLe<uint64_t>(bytes);
+  tokens_.resize(nranks_);
+  for (uint32_t i = 0; i < nranks_; ++i) tokens_[i] = getLe<uint64_t>(bytes + 8 * (size_t{i} + 1));
+  return Status::ok();
+}
+
+Status Rendezvous::send(const SharedFrame& frame, const WaitLimits& wait, std::string_view what) {
+  const std::lock_guard<std::mutex> lock(sendMutex_);
+  if (saidGoodbye_) return Status(Code::kInvalidUsage, "this rank has left its meeting already");
+  const Status status = sendAll(fd_.get(), bytesOf(*frame), wait, what);
+  // Half a frame may be out: nothing that follows would be understood.
+  if (!status.isOk()) ::shutdown(fd_.get(), SHUT_WR);
+  return status;
+}
+
+Result<Frame> Rendezvous::nextFrame(Deadline deadline, std::string_view what) {
+  for (;;) {
+    switch (reader_.read(fd_.get())) {
+      case FrameReader::Outcome::kFrame: {
+        Frame& frame = reader_.frame();
+        if (frame.type == FrameType::kFailed) return Status(frame.code, std::move(frame.payload));
+        return std::move(frame);
+      }
+      case FrameReader::Outcome::kAgain: break;
+      case FrameReader::Outcome::kClosed:
+        isEnded_ = true;
+        return Status(Code::kRemoteError, "the process that hosts " + hostName() +
+                                              " died while this rank was " + std::string(what));
+      case FrameReader::Outcome::kMalformed:
+        isEnded_ = true;
+        return Status(Code::kRemoteError, hostName() + " sent a message that makes no sense");
+    }
+    Status status = waitFor(fd_.get(), POLLIN, limits(deadline), what);
+    if (status.code() == Code::kTimeout) return status.withContext(hostName() + " does not answer");
+    OMNES_RETURN_IF_ERROR(status);
+  }
+}
+
+Result<std::vector<std::string>> Rendezvous::exchange(std::string_view mine, Deadline deadline) {
+  const std::string what = "exchanging addresses through " + hostName();
+  if (mine.size() > kMaxBlobBytes) {
+    return Status(Code::kInvalidArgument,
+                  "a blob of " + std::to_string(mine.size()) + " bytes; at most 65536");
+  }
+  for (uint32_t rank = 0; rank < nranks_; ++rank) {
+    if (hasLeft_[rank])
+      return Status(Code::kRemoteError, "rank " + std::to_string(rank) + " has left already");
+  }
+  std::string payload(4, '\0');
+  putLe<uint32_t>(reinterpret_cast<uint8_t*>(payload.data()), wireMs(deadline, clock_));
+  payload.append(mine);
+  const SharedFrame frame = encodeFrame(FrameType::kBlob, Code::kOk, rank_, round_, payload);
+  const Status sent = send(frame, limits(deadline), what);
+  if (!sent.isOk() && sent.code() != Code::kRemoteError) return sent;
+  std::vector<std::string> blobs(nranks_);
+  for (uint32_t have = 0; have < nranks_;) {
+    OMNES_ASSIGN_OR_RETURN(Frame next, nextFrame(withGrace(deadline, clock_), what));
+    if (next.type == FrameType::kBlob && next.argument == round_ && next.rank == have) {
+      blobs[have++] = std::move(next.payload);
+      continue;
+    }
+    const std::optional<ControlEvent> event = toEvent(next);
+    if (!event.has_value())
+      return Status(Code::kRemoteError, hostName() + " sent blobs out of order");
+    inbox_.push_back(*event);
+    if (event->kind != ControlEvent::Kind::kLeft) return event->status;
+    return Status(Code::kRemoteError,
+                  "rank " + std::to_string(event->rank) + " left instead of " + what);
+  }
+  ++round_;
+  return blobs;
+}
+
+std::optional<ControlEvent> Rendezvous::toEvent(Frame& frame) {
+  if (frame.type == FrameType::kFailed) {
+    isEnded_ = true;
+    return ControlEvent{ControlEvent::Kind::kError, kNoRank,
+                        Status(frame.code, std::move(frame.payload))};
+  }
+  if (frame.rank >= nranks_) return std::nullopt;
+  switch (frame.type) {
+    case FrameType::kError:
+      return ControlEvent{ControlEvent::Kind::kError, frame.rank,
+                          Status(frame.code, std::move(frame.payload))};
+    case FrameType::kGone:
+      hasLeft_[frame.rank] = true;
+      return ControlEvent{ControlEvent::Kind::kGone, frame.rank,
+                          Status(Code::kRemoteError, std::move(frame.payload))};
+    case FrameType::kGoodbye:
+      hasLeft_[frame.rank] = true;
+      return ControlEvent{ControlEvent::Kind::kLeft, frame.rank, Status::ok()};
+    default: return std::nullopt;
+  }
+}
+
+std::vector<uint32_t> Rendezvous::ranksInProcessOf(uint32_t rank) const {
+  std::vector<uint32_t> ranks;
+  for (uint32_t other = 0; other < tokens_.size(); ++other) {
+    if (tokens_[other] == tokens_[rank]) ranks.push_back(other);
+  }
+  return ranks;
+}
+
+ControlEvent Rendezvous::onHostLost() {
+  isEnded_ = true;
+  std::vector<uint32_t> lost;
+  for (uint32_t rank = 0; rank < nranks_; ++rank) {
+    if (tokens_[rank] == hostToken_ && !hasLeft_[rank]) lost.push_back(rank);
+  }
+  // A process without ranks, or whose ranks have all left, may end: only its news are missed.
+  if (lost.empty()) return {ControlEvent::Kind::kHostEnded, kNoRank, Status::ok()};
+  return {ControlEvent::Kind::kGone, lost.front(),
+          Status(Code::kRemoteError, formatRanks(lost) + (lost.size() == 1 ? " is" : " are") +
+                                         " gone: the process that also hosted the meeting died")};
+}
+
+std::optional<ControlEvent> Rendezvous::receiveControl() {
+  if (!inbox_.empty()) {
+    ControlEvent event = std::move(inbox_.front());
+    inbox_.pop_front();
+    return event;
+  }
+  while (!isEnded_) {
+    switch (reader_.read(fd_.get())) {
+      case FrameReader::Outcome::kAgain: return std::nullopt;
+      case FrameReader::Outcome::kClosed:
+      case FrameReader::Outcome::kMalformed: return onHostLost();
+      case FrameReader::Outcome::kFrame: break;
+    }
+    std::optional<ControlEvent> event = toEvent(reader_.frame());
+    if (event.has_value()) return event;
+  }
+  return std::nullopt;
+}
+
+Status Rendezvous::sendControl(uint32_t rank, const Status& cause, Deadline deadline) {
+  const SharedFrame frame = encodeFrame(FrameType::kError, cause.code(), rank, 0, cause.message());
+  return send(frame, limits(deadline), "telling the other ranks of an error");
+}
+
+void Rendezvous::goodbye() {
+  const std::lock_guard<std::mutex> lock(sendMutex_);
+  if (saidGoodbye_ || !fd_.isOpen()) return;
+  saidGoodbye_ = true;
+  // Not subject to abort: leaving in order matters all the more then.
+  const WaitLimits soon{Deadline::afterMs(clock_, kGoodbyeMs), &clock_, -1};
+  const SharedFrame frame = encodeFrame(FrameType::kGoodbye, Code::kOk, rank_, 0, {});
+  if (!sendAll(fd_.get(), bytesOf(*frame), soon, "leaving").isOk()) return;
+  ::shutdown(fd_.get(), SHUT_WR);
+  // The host hangs up when it has passed the goodbye on: then this process may end.
+  (void)waitFor(fd_.get(), 0, soon, "leaving");
+}
+
+}  // namespace omnes::core::bootstrap

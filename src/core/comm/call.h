@@ -1,0 +1,26 @@
+// One call of a collective as ranks compare it: what they must agree on, as numbers and as text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/board.h"
+#include "core/exec/prepared.h"
+
+namespace omnes::core {
+
+struct Call {
+  Shape shape;
+  int32_t root = -1;
+  uint64_t sequence = 0;    // number of the operation in its communicator, from 1
+};
+
+// Equal on ranks whose calls agree; the chance that it is equal on ranks whose calls differ is 2^-64.
+uint64_t fingerprintOf(const Call& call);
+base::BoardEntry boardEntryOf(const Call& call, uint64_t fingerprint);
+
+// "AllReduce #17 of 1024 float, sum". From a peer's board the numbers may be anything.
+std::string describe(const Call& call);
+std::string describe(const base::BoardEntry& entry);
+
+}  // namespace omnes::core

@@ -1,0 +1,119 @@
+#include "core/comm/liveness.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/pidfd.h"
+
+namespace omnes::core {
+namespace {
+
+using base::Code;
+using base::Status;
+using bootstrap::ControlEvent;
+
+// A process that says goodbye and ends at once may be seen to end before its goodbye has come around.
+constexpr auto kGoodbyeGrace = std::chrono::milliseconds(100);
+constexpr int64_t kSpreadMs = 250;
+
+}  // namespace
+
+base::Result<std::unique_ptr<Liveness>> Liveness::start(bootstrap::Rendezvous* rendezvous, Failure* failure,
+                                                        base::EventFd* wake, const std::vector<PeerInfo>* peers) {
+  std::unique_ptr<Liveness> made(new Liveness(rendezvous, failure, wake, peers));  // private constructor
+  OMNES_ASSIGN_OR_RETURN(made->service_, Service::get());
+  OMNES_RETURN_IF_ERROR(made->watchProcesses());
+  OMNES_ASSIGN_OR_RETURN(made->controlWatch_,
+                         made->service_->watch(rendezvous->controlFd(), [raw = made.get()] { raw->onControl(); }));
+  return made;
+}
+
+Liveness::Liveness(bootstrap::Rendezvous* rendezvous, Failure* failure, base::EventFd* wake,
+                   const std::vector<PeerInfo>* peers)
+    : rendezvous_(rendezvous), failure_(failure), wake_(wake), peers_(peers), left_(peers->size()) {}
+
+Liveness::~Liveness() {
+  if (!service_) return;
+  service_->remove(controlWatch_);
+  for (const Process& process : processes_) {
+    service_->remove(process.watch);
+    service_->remove(process.timer);
+  }
+}
+
+Status Liveness::watchProcesses() {
+  std::vector<int64_t> pids;
+  for (const PeerInfo& peer : *peers_)
+    if (peer.pid != getpid()) pids.push_back(peer.pid);
+  std::sort(pids.begin(), pids.end());
+  pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
+  for (const int64_t pid : pids) {
+    auto pidfd = base::openPidfd(static_cast<pid_t>(pid));
+    if (!pidfd.isOk() && pidfd.status().code() == Code::kNotSupported) {
+      OMNES_LOG_INFO(Init, "no pidfds here; the death of a rank is seen by its control connection");
+      return Status::ok();
+    }
+    if (!pidfd.isOk()) return pidfd.status();
+    processes_.push_back({pid, std::move(pidfd).value()});
+  }
+  for (Process& process : processes_) {
+    OMNES_ASSIGN_OR_RETURN(process.watch, service_->watch(process.pidfd.get(), [this, pid = process.pid] {
+      onProcessEnd(pid);
+    }));
+  }
+  return Status::ok();
+}
+
+void Liveness::set(const Status& cause) {
+  if (failure_->set(cause)) OMNES_LOG_WARN(Coll, "%.*s", static_cast<int>(cause.message().size()), cause.message().data());
+  wake_->signal();
+}
+
+void Liveness::fail(const Status& cause) {
+  if (!failure_->set(cause)) return;
+  OMNES_LOG_WARN(Coll, "%.*s", static_cast<int>(cause.message().size()), cause.message().data());
+  wake_->signal();
+  const auto deadline = base::Deadline::afterMs(base::Clock::monotonic(), kSpreadMs);
+  const Status sent = rendezvous_->sendControl(rendezvous_->rank(), cause, deadline);
+  if (!sent.isOk()) OMNES_LOG_INFO(Coll, "the other ranks could not be told: %.*s", static_cast<int>(sent.message().size()), sent.message().data());
+}
+
+void Liveness::onControl() {
+  while (auto event = rendezvous_->receiveControl()) {
+    switch (event->kind) {
+      case ControlEvent::Kind::kError:
+      case ControlEvent::Kind::kGone: set(event->status); break;
+      case ControlEvent::Kind::kLeft:
+        // L1: pairs with L2.
+        left_[event->rank].store(true, std::memory_order_release);
+        wake_->signal();
+        break;
+      case ControlEvent::Kind::kHostEnded: break;
+    }
+  }
+  if (rendezvous_->isEnded()) {
+    service_->remove(controlWatch_);
+    controlWatch_ = 0;
+  }
+}
+
+void Liveness::onProcessEnd(int64_t pid) {
+  for (Process& process : processes_) {
+    if (process.pid != pid) continue;
+    service_->remove(process.watch);
+    process.watch = 0;
+    process.timer = service_->callAfter(kGoodbyeGrace, [this, pid] {
+      onControl();
+      for (size_t rank = 0; rank < peers_->size(); ++rank) {
+        if ((*peers_)[rank].pid != pid || hasLeft(static_cast<int32_t>(rank))) continue;
+        set(Status(Code::kRemoteError, (*peers_)[rank].nameAs(static_cast<int32_t>(rank)) +
+                                           " died; abort and make a new communicator without it"));
+        return;
+      }
+    });
+  }
+}
+
+}  // namespace omnes::core

@@ -1,0 +1,60 @@
+#include "core/comm/settings.h"
+
+#include "base/text.h"
+
+namespace omnes::core {
+namespace {
+
+using base::Code;
+using base::Result;
+using base::Status;
+
+constexpr std::string_view kShm = "shm";
+
+// A comma list of transports; a leading ^ makes it the list of those left out.
+Status checkTransports(const std::string& list) {
+  if (list.empty()) return Status::ok();
+  const bool excludes = list[0] == '^';
+  bool namesShm = false;
+  for (const std::string_view name : base::splitList(std::string_view(list).substr(excludes ? 1 : 0))) {
+    if (name != kShm)
+      return Status(Code::kInvalidArgument,
+                    "OMNES_TRANSPORTS names \"" + std::string(name) + "\"; valid in this version: shm");
+    namesShm = true;
+  }
+  if (excludes == namesShm)
+    return Status(Code::kInvalidUsage, "OMNES_TRANSPORTS \"" + list + "\" leaves no transport; valid: shm");
+  return Status::ok();
+}
+
+template <typename T>
+T choose(const base::Setting<T>& setting, const std::optional<T>& wish) {
+  return setting.isSet ? setting.value : wish.value_or(setting.value);
+}
+
+}  // namespace
+
+Result<CommSettings> CommSettings::from(const base::Config& config, const CommRequest& request) {
+  CommSettings out;
+  out.name = request.name;
+  out.timeoutMs = choose(config.timeoutMs, request.timeoutMs);
+  out.initTimeoutMs = choose(config.initTimeoutMs, request.initTimeoutMs);
+  if (out.timeoutMs < 0 || out.initTimeoutMs < 0)
+    return Status(Code::kInvalidArgument, "timeoutMs and initTimeoutMs must not be negative; 0 means no deadline");
+  out.rules.forced = config.algo.isSet ? config.algo.value : request.algo;
+  out.rules.deterministic = choose(config.deterministic, request.deterministic);
+  OMNES_RETURN_IF_ERROR(checkRules(out.rules));
+  OMNES_RETURN_IF_ERROR(checkTransports(config.transports.isSet ? config.transports.value : request.transports));
+  out.hostId = config.hostId.isSet ? config.hostId.value : request.hostId;
+  out.slotBytes = config.slotBytes.value;
+  out.spinPolls = config.spin.value;
+  out.nonTemporal = config.nonTemporal.value;
+  return out;
+}
+
+std::string CommSettings::agreedText() const {
+  return "OMNES_ALGO=" + rules.forced + "\nOMNES_DETERMINISTIC=" + (rules.deterministic ? "1" : "0") +
+         "\nOMNES_SLOT_BYTES=" + std::to_string(slotBytes) + "\n";
+}
+
+}  // namespace omnes::core

@@ -1,0 +1,210 @@
+#include "core/comm/wiring.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/cpus.h"
+#include "base/log.h"
+#include "base/proc_file.h"
+#include "base/text.h"
+#include "core/bootstrap/local_channel.h"
+#include "transports/shm/shm.h"
+
+namespace omnes::core {
+namespace {
+
+using base::Code;
+using base::Result;
+using base::Status;
+using bootstrap::LocalChannel;
+using bootstrap::LocalListener;
+using bootstrap::WaitLimits;
+
+// One field a line, in this order; text fields are single lines. docs/wire.md describes it.
+std::string encode(const PeerInfo& info) {
+  std::string cpus;
+  for (const int cpu : info.cpus) cpus += (cpus.empty() ? "" : ",") + std::to_string(cpu);
+  return info.host + "\n" + info.hostIdentity + "\n" + std::to_string(info.pid) + "\n" + cpus + "\n" + info.channel +
+         "\n" + info.transport + "\n";
+}
+
+Result<PeerInfo> decode(std::string_view text, int32_t rank) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    if (end == std::string_view::npos) break;
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+  const Status bad(Code::kRemoteError, "rank " + std::to_string(rank) + " described itself in a form we do not know");
+  if (lines.size() != 6) return bad;
+  PeerInfo info;
+  info.host = lines[0];
+  info.hostIdentity = lines[1];
+  const auto pid = base::parseInt(lines[2]);
+  if (!pid.isOk()) return bad;
+  info.pid = pid.value();
+  for (const std::string_view cpu : base::splitList(lines[3])) {
+    const auto number = base::parseInt(cpu);
+    if (!number.isOk()) return bad;
+    info.cpus.push_back(static_cast<int>(number.value()));
+  }
+  info.channel = lines[4];
+  info.transport = lines[5];
+  return info;
+}
+
+// What ranks must have in common to be asked to share memory; that they can is shown by the memory arriving.
+std::string hostIdentity(const CommSettings& settings) {
+  if (!settings.hostId.empty()) return "OMNES_HOST_ID " + settings.hostId;
+  const std::string bootId = base::readProcFile("/proc/sys/kernel/random/boot_id");
+  std::string id = bootId.empty() ? "host " + base::hostname() : bootId;
+  id.erase(std::remove(id.begin(), id.end(), '\n'), id.end());
+  return id;
+}
+
+Status checkOneHost(const std::vector<PeerInfo>& peers) {
+  for (size_t rank = 1; rank < peers.size(); ++rank)
+    if (peers[rank].hostIdentity != peers[0].hostIdentity)
+      return Status(Code::kNotSupported, peers[0].nameAs(0) + " and " + peers[rank].nameAs(static_cast<int32_t>(rank)) +
+                                             " are on different hosts (" + peers[0].hostIdentity + ", " +
+                                             peers[rank].hostIdentity +
+                                             "); this version connects the ranks of one host only");
+  return Status::ok();
+}
+
+// Hands our descriptor to every peer and takes theirs. A rank connects to the lower ones, then accepts the higher ones,
+// so that nobody waits in a circle. Gives one message a rank (none for the own).
+Result<std::vector<base::UniqueFd>> tradeDescriptors(const bootstrap::LocalIdentity& self, LocalListener* listener,
+                                                     const std::vector<PeerInfo>& peers, int own,
+                                                     const WaitLimits& limits) {
+  std::vector<base::UniqueFd> out(peers.size());
+  for (uint32_t peer = 0; peer < peers.size(); ++peer) {
+    if (peer == self.rank) continue;
+    auto channel = peer < self.rank ? LocalChannel::connect(peers[peer].channel, self, peer, limits)
+                                    : listener->accept(peer, limits);
+    if (!channel.isOk()) return channel.status().withContext("connecting to rank " + std::to_string(peer));
+    OMNES_RETURN_IF_ERROR(channel->send(std::span<const int>(&own, 1), "memory", limits));
+    OMNES_ASSIGN_OR_RETURN(bootstrap::LocalMessage message, channel->receive(limits));
+    if (message.descriptors.size() != 1)
+      return Status(Code::kRemoteError, "rank " + std::to_string(peer) + " sent " +
+                                            std::to_string(message.descriptors.size()) + " descriptors instead of 1");
+    out[peer] = std::move(message.descriptors[0]);
+  }
+  return out;
+}
+
+Result<EndpointOwner> openEndpoint(int32_t rank, int32_t nranks, const CommSettings& settings) {
+  const transports::TransportTable& table = transports::shm::table();
+  transports::OpenParameters parameters;
+  parameters.rank = rank;
+  parameters.nranks = nranks;
+  parameters.slotBytes = settings.slotBytes;
+  transports::Endpoint* raw = nullptr;
+  const transports::Outcome outcome = table.open(&parameters, &raw);
+  EndpointOwner endpoint(raw);
+  if (outcome != transports::Outcome::kOk)
+    return Status(Code::kSystemError, endpoint ? endpoint->error : "the shm transport could not be opened");
+  return endpoint;
+}
+
+Status connectEndpoint(transports::Endpoint* endpoint, const std::vector<PeerInfo>& peers,
+                       const std::vector<base::UniqueFd>& descriptors) {
+  std::vector<const char*> texts;
+  std::vector<size_t> sizes;
+  std::vector<int> numbers;
+  for (size_t i = 0; i < peers.size(); ++i) {
+    texts.push_back(peers[i].transport.data());
+    sizes.push_back(peers[i].transport.size());
+    numbers.push_back(descriptors[i].get());
+  }
+  if (endpoint->table->connect(endpoint, texts.data(), sizes.data(), numbers.data()) == transports::Outcome::kOk)
+    return Status::ok();
+  return Status(Code::kSystemError, endpoint->error);
+}
+
+// All ranks tell how their part went; the first failure, by rank, is everybody's.
+Status agree(bootstrap::Rendezvous* rendezvous, const Status& mine, base::Deadline deadline) {
+  const std::string text = std::to_string(static_cast<int>(mine.code())) + " " + std::string(mine.message());
+  OMNES_ASSIGN_OR_RETURN(std::vector<std::string> all, rendezvous->exchange(text, deadline));
+  if (!mine.isOk()) return mine;
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank] != "0 ")
+      return Status(Code::kRemoteError, "rank " + std::to_string(rank) + " could not join: " +
+                                            all[rank].substr(std::min(all[rank].size(), all[rank].find(' ') + 1)));
+  return Status::ok();
+}
+
+Status connectPeers(Wiring* wiring, const bootstrap::LocalIdentity& self, LocalListener* listener,
+                    const WaitLimits& limits) {
+  OMNES_RETURN_IF_ERROR(checkOneHost(wiring->peers));
+  char text[transports::kDescriptionBytes];
+  size_t bytes = 0;
+  int descriptor = -1;
+  wiring->endpoint->table->describe(wiring->endpoint.get(), text, &bytes, &descriptor);
+  OMNES_ASSIGN_OR_RETURN(std::vector<base::UniqueFd> descriptors,
+                         tradeDescriptors(self, listener, wiring->peers, descriptor, limits));
+  return connectEndpoint(wiring->endpoint.get(), wiring->peers, descriptors);
+}
+
+}  // namespace
+
+std::string PeerInfo::nameAs(int32_t rank) const {
+  return "rank " + std::to_string(rank) + " (host " + host + ", process " + std::to_string(pid) + ")";
+}
+
+Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t nranks, const CommSettings& settings,
+                    base::Deadline deadline) {
+  const base::Clock& clock = base::Clock::monotonic();
+  const bootstrap::LocalIdentity self{point.secret, point.commId, static_cast<uint32_t>(rank),
+                                      static_cast<uint32_t>(nranks)};
+  Wiring wiring;
+  OMNES_ASSIGN_OR_RETURN(wiring.rendezvous,
+                         bootstrap::Rendezvous::join(point, self.rank, self.nranks, settings.agreedText(), deadline,
+                                                     clock));
+  // A failure from here on is told to the others before it is returned.
+  Status status = Status::ok();
+  PeerInfo info{base::hostname(), hostIdentity(settings), getpid(), base::allowedCpus(), "", ""};
+  auto endpoint = openEndpoint(rank, nranks, settings);
+  auto listener = LocalListener::open(self, clock);
+  if (!endpoint.isOk()) status = endpoint.status();
+  if (status.isOk() && !listener.isOk()) status = listener.status();
+  if (status.isOk()) {
+    wiring.endpoint = std::move(endpoint).value();
+    info.channel = listener.value()->address();
+    char text[transports::kDescriptionBytes];
+    size_t bytes = 0;
+    int descriptor = -1;
+    wiring.endpoint->table->describe(wiring.endpoint.get(), text, &bytes, &descriptor);
+    info.transport.assign(text, bytes);
+  }
+  OMNES_RETURN_IF_ERROR(agree(wiring.rendezvous.get(), status, deadline));
+  OMNES_ASSIGN_OR_RETURN(std::vector<std::string> blobs, wiring.rendezvous->exchange(encode(info), deadline));
+  for (size_t peer = 0; peer < blobs.size(); ++peer) {
+    OMNES_ASSIGN_OR_RETURN(PeerInfo decoded, decode(blobs[peer], static_cast<int32_t>(peer)));
+    wiring.peers.push_back(std::move(decoded));
+  }
+  const WaitLimits limits{deadline, &clock, -1};
+  status = connectPeers(&wiring, self, listener.value().get(), limits);
+  OMNES_RETURN_IF_ERROR(agree(wiring.rendezvous.get(), status, deadline));
+  OMNES_LOG_INFO(Init, "rank %d of %d connected over shm", rank, nranks);
+  return wiring;
+}
+
+bool sharesCores(const std::vector<PeerInfo>& peers, int32_t rank, int usableCores) {
+  if (static_cast<int>(peers.size()) <= 1) return false;
+  // Every rank spreads itself evenly over its cores; a core with more than one rank's worth is shared.
+  std::map<int, double> load;
+  for (const PeerInfo& peer : peers)
+    for (const int cpu : peer.cpus) load[cpu] += 1.0 / static_cast<double>(peer.cpus.size());
+  double most = 0;
+  for (const int cpu : peers[rank].cpus) most = std::max(most, load[cpu]);
+  // A quota of processor time binds like fewer cores (the ranks of this host share it).
+  const bool quotaBinds = usableCores < static_cast<int>(peers[rank].cpus.size()) &&
+                          static_cast<int>(peers.size()) > usableCores;
+  return most > 1.001 || quotaBinds;
+}
+
+}  // namespace omnes::core

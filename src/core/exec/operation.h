@@ -1,0 +1,99 @@
+// One run of a prepared plan on one rank: the executor.
+//
+// advance() does everything that can be done now and returns; it never waits. A lane has one cursor (wave, step); a
+// step first checks all its sources and credits, then runs, then commits, so that "not ready" has no side effect. The
+// caller (inline call, progress thread, or a test's scheduler) decides how to wait in between.
+//
+// One Operation object serves all calls of a communicator, one at a time. It borrows the Prepared and the user's
+// buffers from start() until advance() returned kDone or kFailed. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/exec/line_latency.h"
+#include "core/exec/prepared.h"
+
+namespace omnes::core {
+
+struct CallBuffers {
+  const void* send = nullptr;
+  void* recv = nullptr;
+};
+
+enum class Progress : uint8_t {
+  kDone,
+  kMoved,   // not done; something happened since the last advance()
+  kStuck,   // not done; waits for waitingFor()
+  kFailed,  // failure() says what
+};
+
+struct OperationFailure {
+  enum class Kind : uint8_t { kMismatch, kPeerGone, kTransport } kind = Kind::kTransport;
+  int32_t peer = -1;
+  const char* text = "";  // of the endpoint, for kPeerGone and kTransport
+};
+
+class Operation {
+ public:
+  // fingerprint: of the call, equal on all ranks that agree. scalarBits: PreMulSum's factor.
+  void start(const Prepared& prepared, const CallBuffers& buffers, uint64_t fingerprint, uint64_t scalarBits,
+             bool nonTemporal);
+  Progress advance();
+
+  // The peer of the first link that is not ready, -1 when it is a group; valid after kStuck.
+  int32_t waitingFor() const;
+  const OperationFailure& failure() const { return failure_; }
+  // Step instances executed so far, and in all: how far it got.
+  uint64_t stepsDone() const { return stepsDone_; }
+  uint64_t stepsTotal() const { return stepsTotal_; }
+  LineLatency& lineLatency() { return lineLatency_; }
+  // Of the run under way, or of the last one.
+  const Prepared& prepared() const { return *prepared_; }
+
+ private:
+  struct Cursor {
+    uint64_t wave = 0;
+    uint32_t step = 0;
+    uint32_t ready = 0;  // operands of the step that were found ready
+  };
+  struct RingLinks;
+  struct TableLinks;
+
+  template <class Links>
+  Progress advanceWith();
+  template <class Links>
+  Progress advanceLane(size_t lane);
+  template <class Links>
+  bool isReady(const PreparedStep& step, int table, Cursor* cursor);
+  template <class Links>
+  void run(const PreparedStep& step, size_t lane, uint64_t laneSlice, int table);
+  template <class Links>
+  void move(const PreparedStep& step, size_t lane, uint64_t laneSlice, int table);
+  template <class Links>
+  void bindOperands(const PreparedStep& step, size_t lane, uint64_t laneSlice, int table);
+  size_t operandBytes(const PreparedOperand& operand, const PreparedStep& step, int table) const;
+  uint64_t chunkFingerprint(size_t bytes) const;
+
+  const Prepared* prepared_ = nullptr;
+  CallBuffers buffers_;
+  kernels::Reduction reduction_;
+  uint64_t fingerprint_ = 0;
+  bool nonTemporal_ = false;       // for links, when the chunk is long enough
+  bool nonTemporalOutput_ = false;
+  uint64_t stepsDone_ = 0;
+  uint64_t stepsTotal_ = 0;
+  OperationFailure failure_;
+  LineLatency lineLatency_;
+  std::vector<Cursor> cursors_;
+  std::vector<uint8_t> scratch_;
+  size_t stuckLane_ = 0;
+  // Scratch of the step under way, sized once per prepared operation.
+  std::vector<uint8_t*> bases_;
+  std::vector<kernels::Source> sources_;
+  std::vector<kernels::Sink> sinks_;
+  std::vector<transports::Chunk> chunks_;
+};
+
+}  // namespace omnes::core
