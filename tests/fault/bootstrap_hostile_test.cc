@@ -369,6 +369,7 @@ TEST(BrokenMember, AFrameOfTheWrongTimeEndsTheMeeting) {
 // leaks.
 TEST(Exhaustion, DescriptorsRunOut) {
   ASSERT_TRUE(initCrypto().isOk());
+  ASSERT_TRUE(allHostsEnd());
   const size_t before = openDescriptors();
   rlimit saved{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &saved), 0);
