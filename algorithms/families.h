@@ -11,6 +11,9 @@ namespace omnes::algorithms {
 std::span<const Algorithm> ringFamily();
 std::span<const Algorithm> directFamily();
 std::span<const Algorithm> oneshotFamily();
+std::span<const Algorithm> recursiveDoublingFamily();
+std::span<const Algorithm> circulantFamily();
+std::span<const Algorithm> barrierFamily();
 
 // All of the flat families work for every number of ranks and have no root.
 inline bool supportsFlat(const PlanRequest& request) {

@@ -8,6 +8,8 @@
 //
 // These two shapes, [own -> all; all -> own], are what the executor's exchange routine looks for.
 //
+// Exchange streams are never lent (plan.h), which is what makes the all-reduce right in place.
+//
 // Credits: 1. Everything has delay 0, a rank sends before it receives, so the slot that slice w
 // needs was freed in the readers' wave w - 1.
 #include "algorithms/families.h"

@@ -10,7 +10,8 @@ std::span<const Algorithm> all() {
   // The order within a collective is the order in which tables list the algorithms.
   static const std::vector<Algorithm> algorithms = [] {
     std::vector<Algorithm> list;
-    for (const auto family : {ringFamily(), directFamily(), oneshotFamily()}) {
+    for (const auto family : {oneshotFamily(), directFamily(), ringFamily(),
+                              recursiveDoublingFamily(), circulantFamily(), barrierFamily()}) {
       list.insert(list.end(), family.begin(), family.end());
     }
     return list;

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "base/proc_file.h"
 
@@ -42,13 +44,13 @@ std::optional<int> quotaFromV1(std::string_view quota, std::string_view period) 
 
 int onlineCpus() { return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))); }
 
-std::vector<int> allowedCpus() {
+std::vector<int> allowedCpus(pid_t thread) {
   // The kernel refuses a mask smaller than its own with EINVAL, so the mask grows until it is
   // accepted.
   for (size_t bits = 1024; bits <= kMaxCpus; bits *= 2) {
     std::vector<unsigned long> mask(bits / kBitsPerWord);
     const size_t bytes = mask.size() * sizeof(unsigned long);
-    if (sched_getaffinity(0, bytes, reinterpret_cast<cpu_set_t*>(mask.data())) != 0) {
+    if (sched_getaffinity(thread, bytes, reinterpret_cast<cpu_set_t*>(mask.data())) != 0) {
       if (errno == EINVAL) continue;
       return {};
     }
@@ -75,9 +77,16 @@ std::optional<int> cpuQuota() {
   return least;
 }
 
-int usableCores() {
-  const auto allowed = static_cast<int>(allowedCpus().size());
-  const int cores = allowed > 0 ? allowed : onlineCpus();
+int usableCores(std::span<const pid_t> peers) {
+  std::vector<int> shared = allowedCpus();
+  for (const pid_t peer : peers) {
+    const std::vector<int> theirs = allowedCpus(peer);
+    std::vector<int> both;
+    std::set_union(shared.begin(), shared.end(), theirs.begin(), theirs.end(),
+                   std::back_inserter(both));
+    shared = std::move(both);
+  }
+  const int cores = shared.empty() ? onlineCpus() : static_cast<int>(shared.size());
   return std::max(1, std::min(cores, cpuQuota().value_or(cores)));
 }
 

@@ -3,7 +3,10 @@
 // Thread-safe; for set-up.
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -12,16 +15,20 @@ namespace omnes::base {
 // Cores online in the machine, at least 1.
 int onlineCpus();
 
-// Numbers of the cores that the calling thread may run on, ascending. Works beyond 1024 cores.
-// Empty only if the kernel refuses to tell.
-std::vector<int> allowedCpus();
+// Numbers of the cores that a thread (0 = the calling one) or the main thread of a process may run
+// on, ascending. Works beyond 1024 cores. Empty if there is no such thread or the kernel refuses to
+// tell.
+std::vector<int> allowedCpus(pid_t thread = 0);
 
 // The cores' worth of time that control groups grant (v1 and v2, the least of all levels), rounded
 // up. Nothing when there is no quota.
 std::optional<int> cpuQuota();
 
-// The lesser of the two above: what ranks of this host have to share. At least 1.
-int usableCores();
+// What the calling thread and the main threads of `peers` have to share: all cores that any of them
+// may use, but no more than the quota. At least 1. The peers matter since launchers bind each rank
+// to a core of its own: one core each is no shortage, one core for all is. Peers that cannot be
+// asked add nothing.
+int usableCores(std::span<const pid_t> peers = {});
 
 namespace internal {
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/proc_file.h"
 #include "base/text.h"
@@ -122,18 +123,48 @@ Result<Mapping> mapShared(const UniqueFd& fd, size_t bytes) {
   return Mapping::adopt(data, bytes);
 }
 
+namespace internal {
+
+uint64_t groupAvailableBytes(uint64_t limit, uint64_t usage, std::string_view stat) {
+  uint64_t cache = 0;
+  // In v1 the lines with "total_" include the groups below, and so does `usage`; v2 has only the
+  // others.
+  const bool isV1 = stat.find("\ntotal_inactive_file ") != std::string_view::npos;
+  for (const char* kind : {"inactive_file ", "active_file "}) {
+    const std::string key = std::string(isV1 ? "\ntotal_" : "\n") + kind;
+    const size_t at = stat.find(key);
+    if (at != std::string_view::npos)
+      cache += leadingNumber(stat.substr(at + key.size())).value_or(0);
+  }
+  const uint64_t taken = usage - std::min(usage, cache);
+  return limit - std::min(limit, taken);
+}
+
+}  // namespace internal
+
 uint64_t availableMemoryBytes() {
-  uint64_t available = 0;
   const std::string info = readProcFile("/proc/meminfo");
+  uint64_t available = 0;
   for (const std::string_view key : {"MemAvailable:", "SwapFree:"}) {
     const size_t at = info.find(key);
     if (at == std::string::npos) continue;
     available += leadingNumber(std::string_view(info).substr(at + key.size())).value_or(0) * 1024;
   }
+  if (available == 0) return 0;
+  struct Files {
+    const char* limit;
+    const char* usage;
+  };
   for (const std::string& directory : cgroupDirectories("memory")) {
-    for (const char* file : {"/memory.max", "/memory.limit_in_bytes"}) {
-      const auto limit = leadingNumber(readProcFile(directory + file));
-      if (limit.has_value() && available != 0) available = std::min(available, *limit);
+    for (const Files files : {Files{"/memory.max", "/memory.current"},
+                              Files{"/memory.limit_in_bytes", "/memory.usage_in_bytes"}}) {
+      const auto limit = leadingNumber(readProcFile(directory + files.limit));
+      if (!limit.has_value()) continue;
+      const auto usage = leadingNumber(readProcFile(directory + files.usage));
+      const std::string stat = readProcFile(directory + "/memory.stat");
+      // One byte at least: 0 stands for unknown.
+      const uint64_t group = internal::groupAvailableBytes(*limit, usage.value_or(0), stat);
+      available = std::max<uint64_t>(1, std::min(available, group));
     }
   }
   return available;

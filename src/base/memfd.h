@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/fd.h"
@@ -63,8 +64,17 @@ Result<UniqueFd> createSharedMemory(const char* name, size_t bytes);
 // at once.
 Result<Mapping> mapShared(const UniqueFd& fd, size_t bytes);
 
-// Bytes that a new allocation may expect to get: the lesser of the system's available memory and
-// what the control group allows. An estimate; 0 when it cannot be told.
+// Bytes that a new allocation may expect to get: the least of what the system has available and
+// what each level of the control group still allows, page cache counted as free. An estimate, and
+// not a reservation: processes that allocate at the same time see the same bytes. 0 when it cannot
+// be told.
 uint64_t availableMemoryBytes();
 
+namespace internal {
+
+// What a control group allows beyond `usage`; `stat` is its memory.stat (v1 or v2), which tells the
+// page cache that would make room.
+uint64_t groupAvailableBytes(uint64_t limit, uint64_t usage, std::string_view stat);
+
+}  // namespace internal
 }  // namespace omnes::base

@@ -20,9 +20,9 @@ struct WaitPolicy {
   uint32_t spinPolls = 0;
   uint32_t yields = 0;
 
-  // For `ranksOnHost` ranks that may use `usableCores` cores. `spinOverride` is OMNES_SPIN: polls
-  // before the first yield, negative = choose here. `pauseNs` is what one pause costs, see
-  // pauseNanoseconds().
+  // For `ranksOnHost` ranks that share `usableCores` cores: all that any of them may use, see
+  // usableCores(peers). `spinOverride` is OMNES_SPIN: polls before the first yield, negative =
+  // choose here. `pauseNs` is what one pause costs, see pauseNanoseconds().
   static WaitPolicy choose(int ranksOnHost, int usableCores, int64_t spinOverride, double pauseNs);
 };
 

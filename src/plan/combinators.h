@@ -18,4 +18,23 @@ namespace omnes::plan {
 // and the verifier judges it.
 Plan compose(const Plan& reduceScatter, const Plan& allGather, int32_t minCredits);
 
+// Turns the data flow around: an all-gather becomes a reduce-scatter, a reduce-scatter an
+// all-gather.
+//
+// Every send becomes a receive from the same peer and the other way round, the steps come in
+// reverse order, and copying a block out becomes adding the incoming sum to the own one (the
+// incoming operands first). Delays d become D - d for the largest delay D. A link with K slots
+// forbids the same orders read backwards, so minCredits stays what it is.
+//
+// All links of the result are unicast: an OUT to a group becomes an IN from each of its members,
+// and an IN from several peers a loop of OUTs. In a reversed all-gather all chunks are partial
+// sums, even those of the first hop, since a rank cannot know from its own plan what its peer had
+// added by then; where that matters (16-bit floats travel as FP32) write the reduce-scatter by
+// hand. Sums live in scratch, block b in scratch block b.
+//
+// The plan must be one that the verifier accepts, an all-gather without scratch, and without an IN
+// from several peers in a loop. Loops stay loops unless an iteration differs from the others in
+// what it finds untouched.
+Plan reverse(const Plan& plan);
+
 }  // namespace omnes::plan

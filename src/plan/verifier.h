@@ -17,8 +17,6 @@ struct VerifyOptions {
   // a plain copy of one slice lets the receiver read the sender's memory until it has consumed it; other OUTs still
   // need minCredits slots).
   int32_t credits = -1;
-  // Above this many ranks races are checked for a sample: one rank per orbit plus 1 % (see docs/algorithms.md).
-  int32_t fullRaceRanks = 256;
 };
 
 // Counters of one rank's plan for one slice; compared with the formula that the algorithm declares.
@@ -41,6 +39,11 @@ struct Proof {
 // failing case that was found: property number and name, rank, lane, step, link and what was expected.
 base::Result<Proof> verify(std::span<const Plan> plans, const VerifyOptions& options);
 
+// The least number of slots a link with which the set makes progress, in slots and lent; 0 when it has no links. An
+// error when no number will do, or when sends and receives do not match in the first place.
+base::Result<int32_t> leastCredits(std::span<const Plan> plans, bool inPlace);
+
+// A slice runs on one lane; when lanes differ, the largest of each.
 Counters countersOf(const Plan& plan);
 
 }  // namespace omnes::plan

@@ -124,6 +124,18 @@ TEST(Mapping, MovesItsMemory) {
   EXPECT_FALSE(Mapping::anonymous(0).isOk());
 }
 
+TEST(Memory, PageCacheOfAGroupCountsAsFree) {
+  using internal::groupAvailableBytes;
+  EXPECT_EQ(groupAvailableBytes(1000, 400, ""), 600u);
+  EXPECT_EQ(groupAvailableBytes(1000, 400, "anon 1\ninactive_file 100\nactive_file 50\n"), 750u);
+  EXPECT_EQ(groupAvailableBytes(1000, 400,
+                                "cache 9\ninactive_file 1\nactive_file 1\ntotal_cache 9\n"
+                                "total_inactive_file 100\ntotal_active_file 50\n"),
+            750u);
+  EXPECT_EQ(groupAvailableBytes(1000, 1200, ""), 0u);
+  EXPECT_EQ(groupAvailableBytes(1000, 100, "x\ninactive_file 500\n"), 1000u);
+}
+
 TEST(Memory, AvailableIsKnown) { EXPECT_GT(availableMemoryBytes(), uint64_t{1} << 20); }
 
 }  // namespace

@@ -14,8 +14,8 @@
 namespace omnes::base {
 namespace {
 
-// Half the least normal number: 0 in a mode that flushes to zero. The volatile-free barrier keeps
-// the compiler from computing it in advance.
+// Half the least normal number: 0 in a mode that flushes to zero. The empty statements keep the
+// compiler from computing it in advance.
 bool flushesToZero() {
   float least = FLT_MIN;
   asm("" : "+m"(least));

@@ -1,8 +1,13 @@
 #include "base/wait.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "base/cpus.h"
+#include "base/thread.h"
 
 namespace omnes::base {
 namespace {
@@ -79,6 +84,44 @@ TEST(Cpus, FollowTheAffinityMask) {
   ASSERT_EQ(sched_setaffinity(0, sizeof saved, &saved), 0);
   EXPECT_EQ(allowed, std::vector<int>{core});
   EXPECT_EQ(usable, 1);
+}
+
+// As launchers bind ranks: a core each is no shortage.
+TEST(Cpus, CoresOfPeersCount) {
+  const auto all = allowedCpus();
+  if (all.size() < 2) GTEST_SKIP() << "needs two cores";
+  cpu_set_t saved;
+  ASSERT_EQ(sched_getaffinity(0, sizeof saved, &saved), 0);
+  const auto bindTo = [](int core) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    return sched_setaffinity(0, sizeof one, &one);
+  };
+  int bound[2], done[2];
+  ASSERT_EQ(pipe2(bound, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(done, O_CLOEXEC), 0);
+  auto peer = Thread::start("peer", [&] {
+    pid_t id = bindTo(all[1]) == 0 ? gettid() : -1;
+    EXPECT_EQ(write(bound[1], &id, sizeof id), static_cast<ssize_t>(sizeof id));
+    char byte;
+    EXPECT_EQ(read(done[0], &byte, 1), 0);
+  });
+  ASSERT_TRUE(peer.isOk());
+  pid_t id = -1;
+  ASSERT_EQ(read(bound[0], &id, sizeof id), static_cast<ssize_t>(sizeof id));
+  ASSERT_EQ(bindTo(all[0]), 0);
+  const auto theirs = allowedCpus(id);
+  const int alone = usableCores();
+  const pid_t peers[] = {id};
+  const int together = usableCores(peers);
+  ASSERT_EQ(sched_setaffinity(0, sizeof saved, &saved), 0);
+  close(done[1]);
+  peer.value().join();
+  for (const int fd : {bound[0], bound[1], done[0]}) close(fd);
+  EXPECT_EQ(theirs, std::vector<int>{all[1]});
+  EXPECT_EQ(alone, 1);
+  EXPECT_EQ(together, std::min(2, cpuQuota().value_or(2)));
 }
 
 TEST(Cpus, QuotasRoundUp) {

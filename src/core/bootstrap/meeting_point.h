@@ -20,7 +20,7 @@ namespace omnes::core::bootstrap {
 
 // OMNES_SECRET_FILE and OMNES_REQUIRE_SECRET.
 struct SecretSettings {
-  std::string file;
+  std::string file = {};
   bool isRequired = false;
 };
 

@@ -31,7 +31,7 @@ uint64_t fingerprintOf(const Call& call) {
   const uint64_t kind = uint64_t{static_cast<uint8_t>(call.shape.collective)} << 48 |
                         uint64_t{static_cast<uint8_t>(call.shape.type)} << 40 |
                         uint64_t{static_cast<uint8_t>(call.shape.op)} << 32 | static_cast<uint32_t>(call.root);
-  return mix(h ^ kind ^ mix(call.scalarBits));
+  return mix(h ^ kind);
 }
 
 base::BoardEntry boardEntryOf(const Call& call, uint64_t fingerprint) {

@@ -117,7 +117,7 @@ Status Communicator::run(const Shape& shape, const Reducer& reducer, const CallB
   if (failure_.isSet()) [[unlikely]] return failure_.status();
   OMNES_ASSIGN_OR_RETURN(const Prepared* prepared, this->prepared(shape));
   const base::ScopedFloatingPointMode mode;
-  const Call call{shape, -1, reducer.scalarBits, ++sequence_};
+  const Call call{shape, -1, ++sequence_};
   const uint64_t fingerprint = fingerprintOf(call);
   const bool nonTemporal = settings_.nonTemporal == base::Choice::kOn ||
                            (settings_.nonTemporal == base::Choice::kAuto && operation_.lineLatency().isFar());
@@ -203,7 +203,7 @@ Status Communicator::mismatchWith(const Call& call, int32_t peer) const {
     sched_yield();
   }
   const std::string mine = describe(call);
-  const std::string hint = theirs == mine ? " with other data: check the factors of created operators"
+  const std::string hint = theirs == mine ? " in chunks of another size: check that all ranks have the same settings"
                                           : "; all ranks must call the same operations in the same order";
   return Status(Code::kInvalidUsage, wiring_.peers[rank_].nameAs(rank_) + " called " + mine + " but " +
                                          wiring_.peers[peer].nameAs(peer) + " called " + theirs + hint);

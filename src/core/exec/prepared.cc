@@ -53,6 +53,9 @@ class Preparer {
   }
 
  private:
+  // PreMulSum: every rank has a factor of its own, so a contribution is scaled (and widened) by its owner when it leaves
+  // the input buffer, and travels as a partial sum of one term.
+  bool scalesAtOwner() const { return out_.shape.op == base::ReduceOp::kPreMulSum; }
   bool isOuter() const { return plan_.cut == plan::Cut::kOuter; }
   uint64_t modulus(const Ref& ref) const {
     return ref.kind == Ref::Kind::kLink ? plan_.nranks : plan::blockCount(plan_, ref.space);
@@ -105,7 +108,7 @@ class Preparer {
     const auto cap = [&](int32_t chunkBlocks, size_t width) {
       if (chunkBlocks > 0) most = std::min<uint64_t>(most, smallestSlot_ / (chunkBlocks * width));
     };
-    cap(plan_.maxInputChunkBlocks, out_.elementBytes);
+    cap(plan_.maxInputChunkBlocks, scalesAtOwner() ? out_.wireBytes : out_.elementBytes);
     cap(plan_.maxPartialChunkBlocks, out_.wireBytes);
     if (most == 0)
       return Status(Code::kNotSupported, "algorithm " + plan_.algorithm + " does not fit in slots of " +
@@ -172,6 +175,10 @@ class Preparer {
     PreparedStep made;
     made.kind = step.kind;
     made.op = step.op;
+    const bool leavesInput = step.op == plan::Op::kNone && step.kind == Step::Kind::kMove &&
+                             step.sources[0].kind == Ref::Kind::kSlice &&
+                             step.sources[0].space == Space::kInput;
+    if (scalesAtOwner() && leavesInput) made.op = plan::Op::kReduce;
     made.delay = step.delay;
     made.firstOperand = static_cast<uint32_t>(out_.operands.size());
     operandRefs_.clear();
@@ -179,10 +186,23 @@ class Preparer {
     made.sources = static_cast<uint32_t>(out_.operands.size()) - made.firstOperand;
     for (const Ref& ref : step.sinks) OMNES_RETURN_IF_ERROR(addOperand(ref, iteration, true));
     made.sinks = static_cast<uint32_t>(out_.operands.size()) - made.firstOperand - made.sources;
+    if (scalesAtOwner()) markScaled(made, leavesInput);
     out_.maxSources = std::max(out_.maxSources, std::max(made.sources, made.sinks));
     if (step.kind == Step::Kind::kMove) OMNES_RETURN_IF_ERROR(addPieces(step, iteration, &made));
     lane->steps.push_back(made);
     return Status::ok();
+  }
+
+  // The operands that hold a contribution outside the input buffer: what a step takes from there and passes on, and what
+  // a reduction gets from elsewhere. (A reduction never consumes a final result; the verifier has shown that.)
+  void markScaled(const PreparedStep& step, bool leavesInput) {
+    const uint32_t end = step.firstOperand + step.sources + step.sinks;
+    for (uint32_t i = step.firstOperand; i < end; ++i) {
+      PreparedOperand& operand = out_.operands[i];
+      const bool isSink = i >= step.firstOperand + step.sources;
+      const bool isElsewhere = operand.isLink || operand.space == Space::kScratch;
+      if (isElsewhere && (isSink ? leavesInput : step.op == plan::Op::kReduce)) operand.mark = kernels::Mark::kPartial;
+    }
   }
 
   Status addOperand(const Ref& ref, int32_t iteration, bool outgoing) {

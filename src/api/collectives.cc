@@ -1,0 +1,133 @@
+// The collectives and the created operators: arguments are checked here, before anything is sent.
+#include <cstring>
+
+#include "api/boundary.h"
+
+namespace {
+
+using omnes::api::checkHandle;
+using omnes::api::guard;
+using omnes::base::Code;
+using omnes::base::DataType;
+using omnes::base::ReduceOp;
+using omnes::base::Result;
+using omnes::base::Status;
+using omnes::core::Reducer;
+using omnes::core::Shape;
+using omnes::plan::Collective;
+
+constexpr int kFirstCreatedOperator = 1024;
+
+Status bad(std::string message) { return Status(Code::kInvalidArgument, std::move(message)); }
+
+Result<DataType> checkType(omnesDataType_t datatype) {
+  const auto type = static_cast<DataType>(datatype);
+  const int value = static_cast<int>(datatype);
+  if (value < 0 || value > UINT8_MAX || omnes::base::sizeOf(type) == 0)
+    return bad("datatype is " + std::to_string(value) + ", which is no omnesDataType_t");
+  return type;
+}
+
+Result<Reducer> checkOperator(omnesComm_t comm, omnesRedOp_t op, DataType type) {
+  const int value = static_cast<int>(op);
+  if (value >= kFirstCreatedOperator)
+    return comm->communicator->findOperator(value - kFirstCreatedOperator, type);
+  const auto builtIn = static_cast<ReduceOp>(value);
+  if (value < 0 || value >= static_cast<int>(ReduceOp::kPreMulSum) || omnes::base::nameOf(builtIn) == "?")
+    return bad("op is " + std::to_string(value) + ", which is no omnesRedOp_t");
+  if (!omnes::base::isDefined(type, builtIn))
+    return bad("op " + std::string(omnes::base::nameOf(builtIn)) + " is not defined for " +
+               std::string(omnes::base::nameOf(type)));
+  return Reducer{builtIn, 0};
+}
+
+bool overlaps(const void* a, uint64_t aBytes, const void* b, uint64_t bBytes) {
+  const auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
+  return aBytes > 0 && bBytes > 0 && x < y + bBytes && y < x + aBytes;
+}
+
+// Sizes, pointers and overlap. inPlaceOffset: where in the larger buffer the smaller one lies when in place.
+Status checkBuffers(const Shape& shape, int32_t nranks, int32_t rank, const void* send, const void* recv) {
+  const uint64_t width = omnes::base::sizeOf(shape.type);
+  if (shape.count > INT64_MAX / width / static_cast<uint64_t>(nranks))
+    return bad("count is " + std::to_string(shape.count) + ": the buffers would be beyond 2^63 bytes");
+  if (shape.count == 0) return Status::ok();
+  if (send == nullptr) return bad("sendbuff is NULL");
+  if (recv == nullptr) return bad("recvbuff is NULL");
+  const auto bytes = omnes::core::bufferBytes(shape, nranks);
+  const uint64_t block = shape.count * width * static_cast<uint64_t>(rank);
+  const auto* s = static_cast<const char*>(send);
+  const auto* r = static_cast<const char*>(recv);
+  const bool inPlace = shape.collective == Collective::kReduceScatter ? r == s + block
+                       : shape.collective == Collective::kAllGather   ? s == r + block
+                                                                      : s == r;
+  if (!inPlace && overlaps(send, bytes.send, recv, bytes.recv))
+    return bad("sendbuff and recvbuff overlap without being in place");
+  return Status::ok();
+}
+
+Status runReduction(Collective collective, const void* send, void* recv, size_t count, omnesDataType_t datatype,
+                    omnesRedOp_t op, omnesComm_t comm, omnesStream_t stream) {
+  OMNES_RETURN_IF_ERROR(checkHandle(comm));
+  if (stream != nullptr) return Status(Code::kNotSupported, "streams are not supported by this version; pass NULL");
+  OMNES_ASSIGN_OR_RETURN(const DataType type, checkType(datatype));
+  OMNES_ASSIGN_OR_RETURN(const Reducer reducer, checkOperator(comm, op, type));
+  const Shape shape{collective, count, type, reducer.op};
+  OMNES_RETURN_IF_ERROR(
+      checkBuffers(shape, comm->communicator->nranks(), comm->communicator->rank(), send, recv));
+  return comm->communicator->run(shape, reducer, {send, recv});
+}
+
+}  // namespace
+
+omnesResult_t omnesAllReduce(const void* sendbuff, void* recvbuff, size_t count, omnesDataType_t datatype,
+                             omnesRedOp_t op, omnesComm_t comm, omnesStream_t stream) {
+  return guard([&] {
+    return runReduction(Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op, comm, stream);
+  });
+}
+
+omnesResult_t omnesReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, omnesDataType_t datatype,
+                                 omnesRedOp_t op, omnesComm_t comm, omnesStream_t stream) {
+  return guard([&] {
+    return runReduction(Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, comm, stream);
+  });
+}
+
+omnesResult_t omnesAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, omnesDataType_t datatype,
+                             omnesComm_t comm, omnesStream_t stream) {
+  return guard([&] {
+    return runReduction(Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype, omnesSum, comm, stream);
+  });
+}
+
+omnesResult_t omnesBarrier(omnesComm_t comm, omnesStream_t stream) {
+  return guard([&] {
+    return runReduction(Collective::kBarrier, nullptr, nullptr, 0, omnesInt8, omnesSum, comm, stream);
+  });
+}
+
+omnesResult_t omnesRedOpCreatePreMulSum(omnesRedOp_t* op, void* scalar, omnesDataType_t datatype,
+                                        omnesScalarResidence_t residence, omnesComm_t comm) {
+  return guard([&]() -> Status {
+    OMNES_RETURN_IF_ERROR(checkHandle(comm));
+    if (op == nullptr) return bad("op is NULL");
+    if (scalar == nullptr) return bad("scalar is NULL");
+    if (residence != omnesScalarDevice && residence != omnesScalarHostImmediate)
+      return bad("residence is " + std::to_string(static_cast<int>(residence)) + ", which is no omnesScalarResidence_t");
+    OMNES_ASSIGN_OR_RETURN(const DataType type, checkType(datatype));
+    uint64_t bits = 0;
+    std::memcpy(&bits, scalar, omnes::base::sizeOf(type));
+    *op = static_cast<omnesRedOp_t>(kFirstCreatedOperator + comm->communicator->createOperator(type, bits));
+    return Status::ok();
+  });
+}
+
+omnesResult_t omnesRedOpDestroy(omnesRedOp_t op, omnesComm_t comm) {
+  return guard([&]() -> Status {
+    OMNES_RETURN_IF_ERROR(checkHandle(comm));
+    if (static_cast<int>(op) < kFirstCreatedOperator)
+      return bad("op " + std::to_string(static_cast<int>(op)) + " is built in");
+    return comm->communicator->destroyOperator(static_cast<int>(op) - kFirstCreatedOperator);
+  });
+}
