@@ -8,7 +8,7 @@
 #include <atomic>
 #include <random>
 
-#include "../unit/bootstrap_ranks.h"
+#include "unit/bootstrap_ranks.h"
 #include "core/bootstrap/acceptor.h"
 #include "core/bootstrap/local_channel.h"
 
