@@ -54,7 +54,7 @@ HWY_INLINE hn::VFromD<D> loadBytes(D d, const uint8_t* p) {
 }
 
 template <bool kStream, class D>
-HWY_INLINE void storeBytes(D d, hn::VFromD<D> v, uint8_t* p) {
+HWY_INLINE void storeBytes(D, hn::VFromD<D> v, uint8_t* p) {
   const hn::Repartition<uint8_t, D> bytes;
   if constexpr (kStream)
     hn::Stream(hn::BitCast(bytes, v), bytes, p);
