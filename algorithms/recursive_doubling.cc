@@ -118,7 +118,11 @@ Plan makeAllReduce(const PlanRequest& request) {
   } else {
     addPosition(builder, request.rank, fold);
   }
-  return builder.build();
+  Plan plan = builder.build();
+  // Of all ranks, not of this one: an odd rank sends no sum, and nobody does if there are two.
+  plan.maxInputChunkBlocks = request.nranks > 1 ? 1 : 0;
+  plan.maxPartialChunkBlocks = request.nranks > 2 ? 1 : 0;
+  return plan;
 }
 
 Cost costOfAllReduce(const PlanRequest& request) {

@@ -22,7 +22,9 @@ QUIET_SECONDS = 20  # after that much silence a line says what is being waited f
 TAIL_LINES = 60     # of the output of a failed test
 
 # Setup options that every mode sets, so that a build folder changes only when a mode or --werror does.
-SANITIZER_OPTIONS = ["-Doptimization=1", "-Ddebug=true", "-Db_lundef=false", "-Dmicro=disabled"]
+SANITIZER_FLAGS = "-fno-omit-frame-pointer -fno-sanitize-recover=all -Wno-maybe-uninitialized"
+SANITIZER_OPTIONS = ["-Doptimization=1", "-Ddebug=true", "-Db_lundef=false", "-Dmicro=disabled",
+                     f"-Dcpp_args={SANITIZER_FLAGS}", f"-Dc_args={SANITIZER_FLAGS}"]
 MODES = {
     "release": {
         "suites": None,
@@ -156,18 +158,21 @@ def selected(tests, mode, wanted):
 def configure(build, mode, werror):
     """Meson setup or configure. Returns True when the folder is ready."""
     meson = os.environ.get("OMNES_MESON", "meson")
+    # Sanitizers make gcc see uninitialised values in standard headers; --werror is for the build that users get.
+    werror = werror and mode == "release"
     options = MODES[mode]["options"] + ["-Dtests=true", f"-Dwerror={'true' if werror else 'false'}"]
-    if "thread" in options[0] or "address" in options[0]:
-        options += ["-Dcpp_args=-fno-omit-frame-pointer -fno-sanitize-recover=all",
-                    "-Dc_args=-fno-omit-frame-pointer -fno-sanitize-recover=all"]
     if (build / "build.ninja").exists():
         say(f"{mode}: meson configure {build.relative_to(ROOT)}")
         # Only what differs, since Meson takes every option given for a change and the next build would reconfigure.
-        have = {entry["name"]: entry["value"] for entry in introspect(build, "buildoptions")}
+        try:
+            have = {entry["name"]: entry["value"] for entry in introspect(build, "buildoptions")}
+        except (subprocess.CalledProcessError, ValueError):  # another Meson's folder, or half a folder
+            have = {}
         changed = [option for option in options if not same_value(have, option)]
-        if not changed:
-            return True
-        if run_watched([meson, "configure", str(build)] + changed, "meson configure") == 0:
+        ninja = [os.environ.get("OMNES_NINJA", "ninja"), "-C", str(build), "build.ninja"]
+        # Making build.ninja brings the folder, and so the list of tests, up to date with the sources.
+        if ((not changed or run_watched([meson, "configure", str(build)] + changed, "meson configure") == 0)
+                and run_watched(ninja, "reconfiguring") == 0):
             return True
         say(f"{mode}: the folder is stale, it is set up anew")
     say(f"{mode}: meson setup {build.relative_to(ROOT)} {' '.join(options)}")

@@ -51,7 +51,7 @@ omnes_need() {
   fi
   if [ "$(id -u)" != 0 ]; then
     if ! command -v sudo >/dev/null 2>&1 || ! sudo -n true 2>/dev/null; then
-      omnes_die "installing needs root and sudo asks for a password; run first: sudo apt-get install $missing"
+      omnes_die "installing needs root, and sudo is missing or asks for a password; run first as root: apt-get install $missing"
     fi
     root="sudo -n"
   fi

@@ -69,6 +69,8 @@ bool Measurement::run(const Workload& workload, const Layout& layout, int root, 
 
   double mine = 0;
   std::vector<double> timesUs;
+  // Touches the pages of both buffers, so that no first use is timed, even without a warm-up.
+  poisonOutput(target);
   writeInput(target);
   if (!warmUp(target)) return false;
   if (options_.fresh) {

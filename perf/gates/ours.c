@@ -1,7 +1,6 @@
 /* Our side of the gates: ranks are processes described by the environment. */
-#include "worker.h"
-
 #include "omnes/omnes.h"
+#include "worker.h"
 
 static omnesComm_t comm;
 

@@ -1,5 +1,5 @@
-/* The peer's side of the gates: the same loop on MPI. Built by perf/gates/run with mpicc. MPI ends the process on
- * errors by itself. */
+/* The peer's side of the gates: the same loop on MPI. Built by perf/gates/run with mpicc. MPI ends
+ * the process on errors by itself. */
 #include <mpi.h>
 
 #include "worker.h"

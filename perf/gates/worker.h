@@ -1,15 +1,13 @@
-/* The measured loop of the gates, once for both sides: ours.c and peer_mpi.c differ in the calls alone, so that a
- * comparison compares the libraries.
+/* The measured loop of the gates, once for both sides: ours.c and peer_mpi.c differ in the calls
+ * alone, so that a comparison compares the libraries.
  *
- * A worker is one rank. It stays up for the whole gate and parks in a blocking read of its own pipe (DIR/cmd.RANK)
- * whenever it is not its turn, never in a library's spinning wait. Rank 0 answers on DIR/out, one line a command:
- *   trial BYTES FRESH ITERS   -> "trial US WRONG"               US: slowest rank's time of one operation
- *   latency COUNT             -> "latency MEDIAN P99 SLOWEST WRONG"
- *                                pooled over ranks and calls; SLOWEST: median of each call's slowest rank
- *   quit
- * Not thread-safe; one worker a process. */
-#ifndef OMNES_PERF_GATES_WORKER_H_
-#define OMNES_PERF_GATES_WORKER_H_
+ * A worker is one rank. It stays up for the whole gate and parks in a blocking read of its own pipe
+ * (DIR/cmd.RANK) whenever it is not its turn, never in a library's spinning wait. Rank 0 answers on
+ * DIR/out, one line a command: trial BYTES FRESH ITERS   -> "trial US WRONG"               US:
+ * slowest rank's time of one operation latency COUNT             -> "latency MEDIAN P99 SLOWEST
+ * WRONG" pooled over ranks and calls; SLOWEST: median of each call's slowest rank quit Not
+ * thread-safe; one worker a process. */
+#pragma once
 
 #include <fcntl.h>
 #include <sched.h>
@@ -51,7 +49,8 @@ static double nowUs(void) {
   return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
-/* "2" pins every rank to processor 2; "2/3" pins rank r to the r-th of them; "2,3" lets every rank use both. */
+/* "2" pins every rank to processor 2; "2/3" pins rank r to the r-th of them; "2,3" lets every rank
+ * use both. */
 static void pinTo(const char* cpus, int rank) {
   cpu_set_t set;
   const int oneEach = strchr(cpus, '/') != NULL;
@@ -184,7 +183,8 @@ static void runLatency(struct Worker* worker, size_t calls) {
 }
 
 static float* mapBuffer(void) {
-  void* buffer = mmap(NULL, kLargestBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* buffer =
+      mmap(NULL, kLargestBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (buffer == MAP_FAILED) die("mmap");
   memset(buffer, 0, kLargestBytes);
   return buffer;
@@ -224,5 +224,3 @@ static void serve(const struct Library* library, char** argv) {
   fclose(worker.commands);
   if (worker.answers != NULL) fclose(worker.answers);
 }
-
-#endif

@@ -66,24 +66,27 @@ inline constexpr uint64_t kInfF64 = 0x7ff0000000000000;
 inline float canonical(float x) { return x == x ? x : std::bit_cast<float>(kNanF32); }
 inline double canonical(double x) { return x == x ? x : std::bit_cast<double>(kNanF64); }
 
-// Exact. Subnormals: the same bits with exponent field 1 count 1.m instead of 0.m, so the implicit
-// one is taken off again in float arithmetic, which is exact there.
+// The float32 bits of a code: exact. Subnormals: the same bits with exponent field 1 count 1.m
+// instead of 0.m, so the implicit one is taken off again in float arithmetic, exact there.
 template <typename Format>
-inline float widen(typename Format::Bits bits) {
+constexpr uint32_t widenedBits(uint32_t code) {
   constexpr int kShift = 23 - Format::kManBits;
-  const uint32_t sign = (bits & Format::kSignBit) << (32 - Format::kBits);
-  const uint32_t magnitude = bits & (Format::kSignBit - 1);
-  if (magnitude > Format::kLastNumber) return std::bit_cast<float>(kNanF32);
-  if (Format::kHasInf && magnitude == Format::kInf) return std::bit_cast<float>(sign | kInfF32);
-  float value;
+  const uint32_t sign = (code & Format::kSignBit) << (32 - Format::kBits);
+  const uint32_t magnitude = code & (Format::kSignBit - 1);
+  if (magnitude > Format::kLastNumber) return kNanF32;
+  if (Format::kHasInf && magnitude == Format::kInf) return sign | kInfF32;
+  const uint32_t shifted = magnitude << kShift;
   if ((magnitude >> Format::kManBits) == 0) {
     const float one = std::bit_cast<float>(Format::kMinNormalF32);
-    value = std::bit_cast<float>((magnitude << kShift) + Format::kMinNormalF32) - one;
-  } else {
-    value = std::bit_cast<float>((magnitude << kShift) +
-                                 (static_cast<uint32_t>(127 - Format::kBias) << 23));
+    const float value = std::bit_cast<float>(shifted + Format::kMinNormalF32) - one;
+    return std::bit_cast<uint32_t>(value) | sign;
   }
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
+  return sign | (shifted + (static_cast<uint32_t>(127 - Format::kBias) << 23));
+}
+
+template <typename Format>
+inline float widen(typename Format::Bits code) {
+  return std::bit_cast<float>(widenedBits<Format>(code));
 }
 
 template <>

@@ -1,6 +1,6 @@
-// Lane policies of the 8- and 16-bit floats: accumulated in float32, rounded once at an input sink.
-// The conversions follow formats.h step by step; where an instruction set converts exactly as IEEE
-// says, it is used.
+// What the lane policies of the 8- and 16-bit floats share (accumulated in float32, rounded once at
+// an input sink), and the 16-bit ones. The conversions follow formats.h step by step; where an
+// instruction set converts exactly as IEEE says, it is used.
 #if defined(OMNES_KERNELS_LANES_SMALL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef OMNES_KERNELS_LANES_SMALL_INL_H_
 #undef OMNES_KERNELS_LANES_SMALL_INL_H_
@@ -142,8 +142,7 @@ struct OrderedPartials {
   }
 };
 
-// ---- bfloat16
-// --------------------------------------------------------------------------------------------------------
+// ---- bfloat16 ----
 
 // A bfloat16 is the upper half of a float32. Even elements go to v[0] and odd ones to v[1]: a shift
 // and a mask instead of shuffles, on the way in and on the way out. Only partials need shuffles.
@@ -199,14 +198,44 @@ class Bfloat16Lanes
   }
 };
 
-// ---- float16
-// ---------------------------------------------------------------------------------------------------------
+// ---- float16 ----
+
+// As many 16- or 8-bit words as a float32 vector has lanes.
+using DHalf16 = hn::Rebind<uint16_t, DI32>;
+using DQuarter8 = hn::Rebind<uint8_t, DI32>;
+
+// The x86 conversion instructions are exact, subnormals and nearest-even included. They are several
+// times as fast as the integer form, which the other instruction sets use (7.8 against
+// 42 GB/s of one operand, two sources in L2, AVX-512).
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+HWY_INLINE VF32 widenFloat16(hn::VFromD<DHalf16> codes) {
+#if HWY_TARGET == HWY_AVX2
+  return VF32{_mm256_cvtph_ps(codes.raw)};
+#else
+  return VF32{_mm512_cvtph_ps(codes.raw)};
+#endif
+}
+HWY_INLINE hn::VFromD<DHalf16> narrowFloat16(VF32 x) {
+  const VF32 v = canonicalNan(DF32(), x);
+#if HWY_TARGET == HWY_AVX2
+  return hn::VFromD<DHalf16>{_mm256_cvtps_ph(v.raw, _MM_FROUND_TO_NEAREST_INT)};
+#else
+  return hn::VFromD<DHalf16>{_mm512_cvtps_ph(v.raw, _MM_FROUND_TO_NEAREST_INT)};
+#endif
+}
+#else
+HWY_INLINE VF32 widenFloat16(hn::VFromD<DHalf16> codes) {
+  return widenCodes<Float16Format>(hn::PromoteTo(DI32(), codes));
+}
+HWY_INLINE hn::VFromD<DHalf16> narrowFloat16(VF32 x) {
+  return hn::DemoteTo(DHalf16(), narrowCodes<Float16Format>(x));
+}
+#endif
 
 template <Arithmetic kArithmetic>
 class Float16Lanes
     : public SmallFloatLanes<Float16Lanes<kArithmetic>, uint16_t, Float16Format, 2, kArithmetic> {
   using Base = SmallFloatLanes<Float16Lanes<kArithmetic>, uint16_t, Float16Format, 2, kArithmetic>;
-  using DHalf = hn::Rebind<uint16_t, DI32>;
 
  public:
   using typename Base::Group;
@@ -215,10 +244,8 @@ class Float16Lanes
 
   static HWY_INLINE Group loadInput(const uint8_t* p) {
     Group group;
-    for (size_t i = 0; i < 2; ++i) {
-      group.v[i] = widenCodes<Float16Format>(
-          hn::PromoteTo(DI32(), loadBytes(DHalf(), p + i * kVectorBytes / 2)));
-    }
+    group.v[0] = widenFloat16(loadBytes(DHalf16(), p));
+    group.v[1] = widenFloat16(loadBytes(DHalf16(), p + kVectorBytes / 2));
     return group;
   }
   static HWY_INLINE Group loadPartial(const uint8_t* p) {
@@ -228,60 +255,18 @@ class Float16Lanes
   }
   template <bool kStream>
   static HWY_INLINE void storeRounded(const Group& group, uint8_t* p) {
-    const auto low = hn::DemoteTo(DHalf(), narrowCodes<Float16Format>(group.v[0]));
-    const auto high = hn::DemoteTo(DHalf(), narrowCodes<Float16Format>(group.v[1]));
-    storeBytes<kStream>(DU16(), hn::Combine(DU16(), high, low), p);
+    const auto low = narrowFloat16(group.v[0]);
+    const auto high = narrowFloat16(group.v[1]);
+    if constexpr (kStream) {
+      storeBytes<true>(DU16(), hn::Combine(DU16(), high, low), p);  // only whole vectors can be
+    } else {
+      storeBytes<false>(DHalf16(), low, p);
+      storeBytes<false>(DHalf16(), high, p + kVectorBytes / 2);
+    }
   }
   template <bool kStream>
   static HWY_INLINE void storePartial(const Group& group, uint8_t* p) {
     OrderedPartials<2>::template store<kStream>(group.v, p);
-  }
-};
-
-// ---- 8-bit floats
-// ----------------------------------------------------------------------------------------------------
-
-template <class Format, Arithmetic kArithmetic>
-class Float8Lanes
-    : public SmallFloatLanes<Float8Lanes<Format, kArithmetic>, uint8_t, Format, 4, kArithmetic> {
-  using Base = SmallFloatLanes<Float8Lanes<Format, kArithmetic>, uint8_t, Format, 4, kArithmetic>;
-  using DQuarter = hn::Rebind<uint8_t, DI32>;
-  using DHalf = hn::Rebind<int16_t, DI32>;
-  using D8 = hn::ScalableTag<uint8_t>;
-  using DHalf8 = hn::Half<D8>;
-
- public:
-  using typename Base::Group;
-  static constexpr size_t kUnroll = 1;
-  explicit HWY_INLINE Float8Lanes(const Reduction& reduction) : Base(reduction) {}
-
-  static HWY_INLINE Group loadInput(const uint8_t* p) {
-    Group group;
-    for (size_t i = 0; i < 4; ++i) {
-      group.v[i] = widenCodes<Format>(
-          hn::PromoteTo(DI32(), loadBytes(DQuarter(), p + i * kVectorBytes / 4)));
-    }
-    return group;
-  }
-  static HWY_INLINE Group loadPartial(const uint8_t* p) {
-    Group group;
-    OrderedPartials<4>::load(p, group.v);
-    return group;
-  }
-  template <bool kStream>
-  static HWY_INLINE void storeRounded(const Group& group, uint8_t* p) {
-    const auto low = hn::Combine(DHalf8(), demoted(group.v[1]), demoted(group.v[0]));
-    const auto high = hn::Combine(DHalf8(), demoted(group.v[3]), demoted(group.v[2]));
-    storeBytes<kStream>(D8(), hn::Combine(D8(), high, low), p);
-  }
-  template <bool kStream>
-  static HWY_INLINE void storePartial(const Group& group, uint8_t* p) {
-    OrderedPartials<4>::template store<kStream>(group.v, p);
-  }
-
- private:
-  static HWY_INLINE hn::VFromD<DQuarter> demoted(VF32 x) {
-    return hn::DemoteTo(DQuarter(), narrowCodes<Format>(x));
   }
 };
 

@@ -34,8 +34,7 @@ struct WordLanes {
   static HWY_INLINE Group loadPartial(const uint8_t* p) { return loadBytes(D(), p); }
 };
 
-// ---- float32 and float64
-// -------------------------------------------------------------------------------------------
+// ---- float32 and float64 ----
 
 template <class D>
 HWY_INLINE hn::VFromD<D> canonicalNan(D d, hn::VFromD<D> v) {
@@ -87,8 +86,8 @@ class FloatLanes : public WordLanes<T> {
   T divisor_;
 };
 
-// ---- integers: always unsigned, since wrapping sums, products and bit operations do not know the
-// sign ----------------
+// ---- integers ----
+// Always unsigned: wrapping sums, products and bit operations do not know the sign.
 
 // Highway has no 8-bit multiplication on every target of its older versions, and its 64-bit one
 // differs between them.
@@ -199,8 +198,7 @@ class IntegerOrderLanes : public WordLanes<T> {
   }
 };
 
-// ---- minimum and maximum of floats
-// -----------------------------------------------------------------------------------
+// ---- minimum and maximum of floats ----
 
 // Works on the signed integer of the element's width (T) with an order-preserving key: the sign bit
 // is kept and the magnitude of negative numbers is inverted, so -0 comes just before +0. NaN takes

@@ -5,7 +5,7 @@
 #define HWY_TARGET_INCLUDE "kernels/reduce_float8.cc"
 #include "hwy/foreach_target.h"  // must come before highway.h
 #include "hwy/highway.h"
-#include "kernels/lanes_small-inl.h"
+#include "kernels/lanes_float8-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace omnes::kernels {

@@ -107,6 +107,15 @@ inline std::string nameOf(const Pair& pair) {
   return std::string(base::nameOf(pair.type)) + "/" + std::string(base::nameOf(pair.op));
 }
 
+// "bfloat16_sum": the suffix of a parametrised test.
+struct ParamName {
+  template <typename ParamInfo>
+  std::string operator()(const ParamInfo& param) const {
+    return std::string(base::nameOf(param.param.type)) + "_" +
+           std::string(base::nameOf(param.param.op));
+  }
+};
+
 inline size_t wireSize(const Pair& pair) {
   return base::sizeOf(base::wireType(pair.type, pair.op));
 }

@@ -188,10 +188,7 @@ TEST_P(SimdTest, EveryTargetEqualsTheScalarReference) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Pairs, SimdTest, ::testing::ValuesIn(allPairs()), [](const auto& info) {
-  return std::string(base::nameOf(info.param.type)) + "_" +
-         std::string(base::nameOf(info.param.op));
-});
+INSTANTIATE_TEST_SUITE_P(Pairs, SimdTest, ::testing::ValuesIn(allPairs()), ParamName());
 
 }  // namespace
 }  // namespace omnes::kernels::test

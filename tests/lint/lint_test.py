@@ -57,6 +57,10 @@ class TreeTest(Sample):
     def test_source_that_is_not_built(self):
         self.assert_breaks("not-built", self.rules({"src/base/x.cc": "", "src/base/meson.build": "# 'x.cc'\n"}))
 
+    def test_source_built_by_a_script(self):
+        self.assert_clean(self.rules({"perf/gates/peer.c": "", "perf/gates/run": "mpicc peer.c\n"}))
+        self.assert_breaks("not-built", self.rules({"perf/gates/peer.c": "", "perf/gates/run": "mpicc other.c\n"}))
+
     def test_source_named_by_loop_or_parent(self):
         loop = "foreach n : ['fd']\n  executable(n, n + '_test.cc')\nendforeach\n"
         self.assert_clean(self.rules({"tests/unit/fd_test.cc": "", "tests/unit/meson.build": loop}))
@@ -105,6 +109,9 @@ class CodeTest(Sample):
     def test_pragma_once(self):
         self.assert_breaks("pragma-once", self.rules({"src/base/x.h": "int a();\n"}))
         self.assert_clean(self.rules({"src/base/x.h": "// Why.\n#pragma once\n"}))
+        guard = "#ifndef OMNES_X_H_\n#define OMNES_X_H_\n#endif\n"
+        self.assert_breaks("pragma-once", self.rules({"src/base/x.h": guard}))
+        self.assert_clean(self.rules({"perf/x.h": guard}))
 
     def test_placeholder_in_code(self):
         self.assert_breaks("placeholder", self.source("src/base/x.cc", "// TODO: later\n"))

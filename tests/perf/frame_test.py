@@ -23,6 +23,11 @@ def run(arguments, **environment):
                           timeout=60)
 
 
+def load(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
 def rows(text):
     return [line.split() for line in text.splitlines() if line and not line.startswith("#")]
 
@@ -58,7 +63,7 @@ class Frame(unittest.TestCase):
             self.assertEqual(done.returncode, 3)
             self.assertIn("rank 1: omnesAllReduce: remote error: rank 0 died, they say",
                           done.stderr)
-            self.assertTrue(json.load(open(path))["errors"])
+            self.assertTrue(load(path)["errors"])
 
     def test_watchdog(self):
         done = run(["-t", "2", "-b", "64", "-e", "64", "-n", "30", "-T", "1"],
@@ -105,7 +110,7 @@ class Frame(unittest.TestCase):
                 done = run(["-t", "2", "-b", "8", "-e", "32", "-f", "2", "-J", path])
                 self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(sorted(os.listdir(folder)), ["out.json", "out.json.1"])
-            self.check_json(json.load(open(path)))
+            self.check_json(load(path))
 
     def check_json(self, data):
         self.assertEqual(data["version"], 3)

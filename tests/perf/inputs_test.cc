@@ -116,7 +116,8 @@ TEST_P(Exactness, EveryPartialResultIsANumberOfTheType) {
     const bool wide = op == Op::kAvg && type().bytes < 4;
     const TypeInfo& in = wide ? typeNamed("float") : type();
     for (const int n : sizes) {
-      for (uint64_t i = 0; i<kPatternPeriod; i += n> 6 ? 13 : 3) {
+      const uint64_t step = n <= 6 ? 7 : 41;
+      for (uint64_t i = 0; i < kPatternPeriod; i += step) {
         std::vector<long double> values;
         for (int rank = 0; rank < n; ++rank) {
           long double value = decodeFloat(type(), inputBits(type(), op, n, rank, i));

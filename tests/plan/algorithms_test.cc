@@ -2,23 +2,22 @@
 // the verifier.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "algorithms/registry.h"
+#include "plan/builder.h"
 #include "plan/combinators.h"
 #include "plan/interpreter.h"
-#include "tests/plan/token_checker.h"
+#include "plan/verifier.h"
 
 namespace omnes::algorithms {
 namespace {
 
 using plan::Collective;
 using plan::Plan;
-using plan::testing::check;
-using plan::testing::CheckOptions;
-using plan::testing::CheckResult;
 
 std::vector<Plan> plansOf(const Algorithm& algorithm, int32_t nranks) {
   std::vector<Plan> plans;
@@ -31,40 +30,15 @@ std::string labelOf(const Algorithm& algorithm, int32_t nranks) {
          " n " + std::to_string(nranks);
 }
 
-void expectDeclaredCost(const Algorithm& algorithm, int32_t nranks, const CheckResult& result) {
-  for (int32_t r = 0; r < nranks; ++r) {
-    const Cost declared = algorithm.cost({r, nranks, -1, nullptr});
-    Cost measured = result.costs[r];
-    measured.rounds = result.rounds;
-    EXPECT_EQ(declared.rounds, measured.rounds) << "rank " << r;
-    EXPECT_EQ(declared.messages, measured.messages) << "rank " << r;
-    EXPECT_EQ(declared.inputBlocks, measured.inputBlocks) << "rank " << r;
-    EXPECT_EQ(declared.partialBlocks, measured.partialBlocks) << "rank " << r;
-    EXPECT_EQ(declared.operands, measured.operands) << "rank " << r;
+// Proves the plans in place and not; the facts of the latter.
+plan::Proof expectProven(const std::vector<Plan>& plans) {
+  plan::Proof facts;
+  for (const bool inPlace : {true, false}) {
+    const auto proof = plan::verify(plans, {.inPlace = inPlace});
+    EXPECT_TRUE(proof.isOk()) << "in place " << inPlace << ": " << proof.status().message();
+    if (proof.isOk()) facts = proof.value();
   }
-}
-
-TEST(Algorithms, ComputeTheCollectiveForEveryNumberOfRanks) {
-  for (const Algorithm& algorithm : all()) {
-    for (int32_t n = 1; n <= 33; ++n) {
-      SCOPED_TRACE(labelOf(algorithm, n));
-      const std::vector<Plan> plans = plansOf(algorithm, n);
-      for (size_t lane = 0; lane < plans[0].lanes.size(); ++lane) {
-        for (const bool inPlace : {false, true}) {
-          for (const bool lend : {false, true}) {
-            const CheckOptions options{
-                .inPlace = inPlace, .lend = lend, .credits = plans[0].minCredits, .slices = 4};
-            const CheckResult result = check(plans, static_cast<int>(lane), options);
-            ASSERT_EQ(result.error, "") << "in place " << inPlace << " lend " << lend;
-            EXPECT_TRUE(result.sameOrder);
-          }
-        }
-        const CheckResult one =
-            check(plans, static_cast<int>(lane), {.credits = plans[0].minCredits, .slices = 1});
-        expectDeclaredCost(algorithm, n, one);
-      }
-    }
-  }
+  return facts;
 }
 
 // The interpreter knows memory, not tokens, and tries random schedules with all lanes at once.
@@ -87,18 +61,6 @@ TEST(Algorithms, SatisfyTheInterpreter) {
   }
 }
 
-TEST(Algorithms, NeedTheCreditsThatTheyDeclare) {
-  for (const Algorithm& algorithm : all()) {
-    for (int32_t n = 2; n <= 17; ++n) {
-      SCOPED_TRACE(labelOf(algorithm, n));
-      const std::vector<Plan> plans = plansOf(algorithm, n);
-      for (const Plan& plan : plans) EXPECT_EQ(plan.minCredits, plans[0].minCredits);
-      const CheckResult result = check(plans, 0, {.credits = plans[0].minCredits - 1, .slices = 6});
-      EXPECT_NE(result.error.find("waits for ever"), std::string::npos);
-    }
-  }
-}
-
 TEST(Algorithms, PlanSizesDoNotGrowWithTheRanks) {
   for (const Algorithm& algorithm : all()) {
     const Plan plan = algorithm.make({77777, 100000, -1, nullptr});
@@ -115,16 +77,38 @@ TEST(Algorithms, CirculantIsOptimalInRoundsAndVolume) {
     SCOPED_TRACE(n);
     int64_t log = 0;
     while ((1 << log) < n) ++log;
-    const CheckResult result =
-        check(plansOf(*circulant, n), 0,
-              {.credits = circulant->make({0, n, -1, nullptr}).minCredits, .slices = 1});
-    ASSERT_EQ(result.error, "");
-    EXPECT_EQ(result.rounds, 2 * log);
-    for (const Cost& cost : result.costs) {
-      EXPECT_EQ(cost.messages, 2 * log);
-      EXPECT_EQ(cost.inputBlocks + cost.partialBlocks, 2 * (n - 1));
+    const std::vector<Plan> plans = plansOf(*circulant, n);
+    EXPECT_EQ(expectProven(plans).rounds, 2 * log);
+    for (const Plan& plan : plans) {
+      const plan::Counters counters = plan::countersOf(plan);
+      EXPECT_EQ(counters.messages, 2 * log);
+      EXPECT_EQ(counters.inputBlocks + counters.partialBlocks, 2 * (n - 1));
     }
-    expectDeclaredCost(*circulant, n, result);
+  }
+}
+
+// Slices are cut by the largest chunk of any rank, so all ranks must say the same.
+TEST(Algorithms, RanksAgreeOnWhatIsShared) {
+  for (const Algorithm& algorithm : all()) {
+    for (int32_t n = 1; n <= 33; ++n) {
+      SCOPED_TRACE(labelOf(algorithm, n));
+      const std::vector<Plan> plans = plansOf(algorithm, n);
+      int32_t input = 0, partial = 0;
+      for (const Plan& plan : plans) {
+        Plan own = plan;
+        plan::declareChunks(own);
+        input = std::max(input, own.maxInputChunkBlocks);
+        partial = std::max(partial, own.maxPartialChunkBlocks);
+      }
+      for (const Plan& plan : plans) {
+        EXPECT_EQ(plan.maxInputChunkBlocks, input);
+        EXPECT_EQ(plan.maxPartialChunkBlocks, partial);
+        EXPECT_EQ(plan.minCredits, plans[0].minCredits);
+        EXPECT_EQ(plan.blocks, plans[0].blocks);
+        EXPECT_EQ(plan.cut, plans[0].cut);
+        EXPECT_EQ(plan.lanes.size(), plans[0].lanes.size());
+      }
+    }
   }
 }
 
@@ -178,20 +162,8 @@ TEST(Combinators, ReverseTurnsGatheringIntoReducing) {
         }
       }
       EXPECT_NE(once[0].collective, algorithm.collective);
-      for (const auto* plans : {&once, &twice}) {
-        if (plans->empty()) continue;
-        for (size_t lane = 0; lane < once[0].lanes.size(); ++lane) {
-          for (const bool inPlace : {false, true}) {
-            for (const bool lend : {false, true}) {
-              const CheckResult result =
-                  check(*plans, static_cast<int>(lane),
-                        {.inPlace = inPlace, .lend = lend, .credits = once[0].minCredits});
-              ASSERT_EQ(result.error, "") << "in place " << inPlace << " lend " << lend;
-              EXPECT_TRUE(result.sameOrder);
-            }
-          }
-        }
-      }
+      expectProven(once);
+      if (!twice.empty()) expectProven(twice);
     }
   }
 }
@@ -206,12 +178,7 @@ TEST(Combinators, ComposeAcceptsReversedHalves) {
       for (const Plan& plan : plansOf(algorithm, n)) {
         plans.push_back(plan::compose(plan::reverse(plan), plan, 3));
       }
-      for (const bool inPlace : {false, true}) {
-        const CheckResult result =
-            check(plans, 0, {.inPlace = inPlace, .lend = true, .credits = 3});
-        ASSERT_EQ(result.error, "");
-        EXPECT_TRUE(result.sameOrder);
-      }
+      EXPECT_TRUE(expectProven(plans).sameOrderOnAllRanks);
     }
   }
 }

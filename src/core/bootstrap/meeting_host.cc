@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -68,6 +69,13 @@ class MeetingHost::Loop : public std::enable_shared_from_this<MeetingHost::Loop>
   void run();
   // Ends the hosts of this process that only linger at `address`. Whether there was one.
   static bool endLingering(const std::string& address);
+  // The host of this process that lingers at `address` after a failure; null when there is none.
+  static std::shared_ptr<Loop> findLingering(const std::string& address);
+  // Waits until all members have been sent the cause of the failure, or the limit.
+  void awaitTold(base::Duration limit) {
+    std::unique_lock<std::mutex> lock(toldMutex_);
+    toldChanged_.wait_for(lock, limit, [this] { return isTold_; });
+  }
 
  private:
   struct LingerTable;
@@ -81,6 +89,7 @@ class MeetingHost::Loop : public std::enable_shared_from_this<MeetingHost::Loop>
   void flushAll();
   void removeClosing();
   void noteStrays();
+  void noteTold();
   void afterStateChange();
 
   const MeetingHostOptions options_;
@@ -94,6 +103,9 @@ class MeetingHost::Loop : public std::enable_shared_from_this<MeetingHost::Loop>
   std::unordered_map<uint32_t, uint64_t> tagOfRank_;
   uint64_t nextTag_ = kFirstConnectionTag;
   base::Deadline lingerUntil_ = base::Deadline::never();
+  std::mutex toldMutex_;
+  std::condition_variable toldChanged_;
+  bool isTold_ = false;  // guarded by toldMutex_
 };
 
 // The failed meetings of this process that still tell late comers why. A new meeting at the same
@@ -121,11 +133,29 @@ bool MeetingHost::Loop::endLingering(const std::string& address) {
   return found;
 }
 
+std::shared_ptr<MeetingHost::Loop> MeetingHost::Loop::findLingering(const std::string& address) {
+  LingerTable& table = LingerTable::instance();
+  const std::lock_guard<std::mutex> lock(table.mutex);
+  for (const auto& [theirs, loop] : table.loops)
+    if (std::shared_ptr<Loop> alive = theirs == address ? loop.lock() : nullptr) return alive;
+  return nullptr;
+}
+
+void MeetingHost::Loop::noteTold() {
+  if (meeting_.state() != Meeting::State::kFailed) return;
+  for (const auto& [tag, connection] : connections_)
+    if (connection.writer.frames() != 0) return;
+  const std::lock_guard<std::mutex> lock(toldMutex_);
+  isTold_ = true;
+  toldChanged_.notify_all();
+}
+
 void MeetingHost::Loop::run() {
   serve();
   // The handle may live on; descriptors and ranks must not wait for it.
   connections_.clear();
   acceptor_.reset();
+  noteTold();
   // Relaxed: a count that tests and diagnostics look at; it orders nothing.
   runningHosts.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -152,6 +182,7 @@ void MeetingHost::Loop::serve() {
     afterStateChange();
     flushAll();
     removeClosing();
+    noteTold();
   }
 }
 
@@ -330,6 +361,10 @@ Result<std::shared_ptr<MeetingHost>> MeetingHost::start(MeetingHostOptions optio
   if (started.isOk()) return host;
   runningHosts.fetch_sub(1, std::memory_order_relaxed);
   return started;
+}
+
+void MeetingHost::awaitFailureTold(const std::string& address, base::Duration limit) {
+  if (const std::shared_ptr<Loop> loop = Loop::findLingering(address)) loop->awaitTold(limit);
 }
 
 void MeetingHost::stop() const { loop_->requestStop(); }

@@ -240,7 +240,8 @@ void ProofAcceptor::onHello() {
 
 void ProofAcceptor::onProof() {
   const auto mac = macOf(kInitiatorLabel, {});
-  if (!isFrame(frame(), kProof) ||
+  // The header is not under the MAC; anything but its one valid value is refused.
+  if (!isFrame(frame(), kProof) || resultOf(frame()) != Refusal::kNone ||
       ::sodium_memcmp(mac.data(), &frame()[kHeaderBytes], kMacBytes) != 0) {
     std::array<uint8_t, kVerdictBytes> verdict{};
     putHeader(verdict.data(), kVerdict, Refusal::kBadProof);

@@ -97,8 +97,11 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(const MeetingPoint& point, 
     if (ownHost != nullptr) ownHost->stop();
     return connected;
   }
-  OMNES_RETURN_IF_ERROR(self->awaitMet(settings, deadline));
-  return self;
+  const Status met = self->awaitMet(settings, deadline);
+  if (met.isOk()) return self;
+  // The caller may end the process next, and the host with it.
+  MeetingHost::awaitFailureTold(point.address, std::chrono::milliseconds(kGoodbyeMs));
+  return met;
 }
 
 Status Rendezvous::connect(Deadline deadline) {

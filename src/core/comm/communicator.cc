@@ -78,8 +78,9 @@ Communicator::Communicator(int32_t rank, int32_t nranks, const CommSettings& set
     : rank_(rank), nranks_(nranks), settings_(settings), wake_(std::move(wake)) {}
 
 Communicator::~Communicator() {
-  if (wiring_.rendezvous) wiring_.rendezvous->goodbye();
+  // First nobody listens any more: the end of the control connection is then no news.
   liveness_.reset();
+  if (wiring_.rendezvous) wiring_.rendezvous->goodbye();
 }
 
 const base::Board* Communicator::boardOf(int32_t rank) const {

@@ -24,6 +24,7 @@ base::Result<std::unique_ptr<Liveness>> Liveness::start(bootstrap::Rendezvous* r
                                                         base::EventFd* wake, const std::vector<PeerInfo>* peers) {
   std::unique_ptr<Liveness> made(new Liveness(rendezvous, failure, wake, peers));  // private constructor
   OMNES_ASSIGN_OR_RETURN(made->service_, Service::get());
+  const std::lock_guard<std::mutex> lock(made->mutex_);
   OMNES_RETURN_IF_ERROR(made->watchProcesses());
   OMNES_ASSIGN_OR_RETURN(made->controlWatch_,
                          made->service_->watch(rendezvous->controlFd(), [raw = made.get()] { raw->onControl(); }));
@@ -36,11 +37,14 @@ Liveness::Liveness(bootstrap::Rendezvous* rendezvous, Failure* failure, base::Ev
 
 Liveness::~Liveness() {
   if (!service_) return;
-  service_->remove(controlWatch_);
-  for (const Process& process : processes_) {
-    service_->remove(process.watch);
-    service_->remove(process.timer);
+  std::vector<uint64_t> ids;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    isEnding_ = true;
+    ids.push_back(controlWatch_);
+    for (const Process& process : processes_) ids.insert(ids.end(), {process.watch, process.timer});
   }
+  for (const uint64_t id : ids) service_->remove(id);
 }
 
 Status Liveness::watchProcesses() {
@@ -55,10 +59,14 @@ Status Liveness::watchProcesses() {
       OMNES_LOG_INFO(Init, "no pidfds here; the death of a rank is seen by its control connection");
       return Status::ok();
     }
-    if (!pidfd.isOk()) return pidfd.status();
-    processes_.push_back({pid, std::move(pidfd).value()});
+    // Gone already, perhaps in order: judged like one that ends later.
+    processes_.push_back({pid, pidfd.isOk() ? std::move(pidfd).value() : base::UniqueFd()});
   }
   for (Process& process : processes_) {
+    if (!process.pidfd.isOpen()) {
+      judgeLater(&process);
+      continue;
+    }
     OMNES_ASSIGN_OR_RETURN(process.watch, service_->watch(process.pidfd.get(), [this, pid = process.pid] {
       onProcessEnd(pid);
     }));
@@ -81,6 +89,11 @@ void Liveness::fail(const Status& cause) {
 }
 
 void Liveness::onControl() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!isEnding_) takeEvents();
+}
+
+void Liveness::takeEvents() {
   while (auto event = rendezvous_->receiveControl()) {
     switch (event->kind) {
       case ControlEvent::Kind::kError:
@@ -100,20 +113,28 @@ void Liveness::onControl() {
 }
 
 void Liveness::onProcessEnd(int64_t pid) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (isEnding_) return;
   for (Process& process : processes_) {
     if (process.pid != pid) continue;
     service_->remove(process.watch);
     process.watch = 0;
-    process.timer = service_->callAfter(kGoodbyeGrace, [this, pid] {
-      onControl();
-      for (size_t rank = 0; rank < peers_->size(); ++rank) {
-        if ((*peers_)[rank].pid != pid || hasLeft(static_cast<int32_t>(rank))) continue;
-        set(Status(Code::kRemoteError, (*peers_)[rank].nameAs(static_cast<int32_t>(rank)) +
-                                           " died; abort and make a new communicator without it"));
-        return;
-      }
-    });
+    judgeLater(&process);
   }
+}
+
+void Liveness::judgeLater(Process* process) {
+  process->timer = service_->callAfter(kGoodbyeGrace, [this, pid = process->pid] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (isEnding_) return;
+    takeEvents();
+    for (size_t rank = 0; rank < peers_->size(); ++rank) {
+      if ((*peers_)[rank].pid != pid || hasLeft(static_cast<int32_t>(rank))) continue;
+      set(Status(Code::kRemoteError, (*peers_)[rank].nameAs(static_cast<int32_t>(rank)) +
+                                         " died; abort and make a new communicator without it"));
+      return;
+    }
+  });
 }
 
 }  // namespace omnes::core

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "base/event.h"
@@ -37,8 +38,17 @@ class Liveness {
  private:
   Liveness(bootstrap::Rendezvous* rendezvous, Failure* failure, base::EventFd* wake,
            const std::vector<PeerInfo>* peers);
+  struct Process {
+    int64_t pid;
+    base::UniqueFd pidfd;
+    uint64_t watch = 0;
+    uint64_t timer = 0;
+  };
   base::Status watchProcesses();
+  // Blames the ranks of an ended process unless they have said goodbye by then.
+  void judgeLater(Process* process);
   void onControl();
+  void takeEvents();
   void onProcessEnd(int64_t pid);
   void set(const base::Status& cause);
 
@@ -48,13 +58,10 @@ class Liveness {
   const std::vector<PeerInfo>* peers_;
   std::vector<std::atomic<bool>> left_;
   std::shared_ptr<Service> service_;
-  // Used on the service thread only, after start().
-  struct Process {
-    int64_t pid;
-    base::UniqueFd pidfd;
-    uint64_t watch = 0;
-    uint64_t timer = 0;
-  };
+  // Guards what follows. Taken by handlers (which run under the service's lock), so never held while removing a watch
+  // from outside.
+  std::mutex mutex_;
+  bool isEnding_ = false;
   std::vector<Process> processes_;
   uint64_t controlWatch_ = 0;
 };

@@ -1,6 +1,9 @@
 #include "core/comm/settings.h"
 
+#include <algorithm>
+
 #include "base/text.h"
+#include "transports/registry.h"
 
 namespace omnes::core {
 namespace {
@@ -9,21 +12,23 @@ using base::Code;
 using base::Result;
 using base::Status;
 
-constexpr std::string_view kShm = "shm";
-
 // A comma list of transports; a leading ^ makes it the list of those left out.
 Status checkTransports(const std::string& list) {
   if (list.empty()) return Status::ok();
   const bool excludes = list[0] == '^';
-  bool namesShm = false;
-  for (const std::string_view name : base::splitList(std::string_view(list).substr(excludes ? 1 : 0))) {
-    if (name != kShm)
-      return Status(Code::kInvalidArgument,
-                    "OMNES_TRANSPORTS names \"" + std::string(name) + "\"; valid in this version: shm");
-    namesShm = true;
+  const auto names = base::splitList(std::string_view(list).substr(excludes ? 1 : 0));
+  std::string valid;
+  size_t left = 0;
+  for (const transports::TransportTable* table : transports::all()) {
+    valid.append(valid.empty() ? "" : ", ").append(table->name);
+    const bool isNamed = std::find(names.begin(), names.end(), table->name) != names.end();
+    left += isNamed != excludes;
   }
-  if (excludes == namesShm)
-    return Status(Code::kInvalidUsage, "OMNES_TRANSPORTS \"" + list + "\" leaves no transport; valid: shm");
+  for (const std::string_view name : names)
+    if (transports::find(name) == nullptr)
+      return Status(Code::kInvalidArgument, "OMNES_TRANSPORTS names \"" + std::string(name) + "\"; valid: " + valid);
+  if (left == 0)
+    return Status(Code::kInvalidUsage, "OMNES_TRANSPORTS \"" + list + "\" leaves no transport; valid: " + valid);
   return Status::ok();
 }
 

@@ -10,7 +10,7 @@
 #include "base/proc_file.h"
 #include "base/text.h"
 #include "core/bootstrap/local_channel.h"
-#include "transports/shm/shm.h"
+#include "transports/registry.h"
 
 namespace omnes::core {
 namespace {
@@ -97,7 +97,7 @@ Result<std::vector<base::UniqueFd>> tradeDescriptors(const bootstrap::LocalIdent
 }
 
 Result<EndpointOwner> openEndpoint(int32_t rank, int32_t nranks, const CommSettings& settings) {
-  const transports::TransportTable& table = transports::shm::table();
+  const transports::TransportTable& table = *transports::all().front();  // one, in this version
   transports::OpenParameters parameters;
   parameters.rank = rank;
   parameters.nranks = nranks;
@@ -106,7 +106,7 @@ Result<EndpointOwner> openEndpoint(int32_t rank, int32_t nranks, const CommSetti
   const transports::Outcome outcome = table.open(&parameters, &raw);
   EndpointOwner endpoint(raw);
   if (outcome != transports::Outcome::kOk)
-    return Status(Code::kSystemError, endpoint ? endpoint->error : "the shm transport could not be opened");
+    return Status(Code::kSystemError, endpoint ? endpoint->error : "no transport could be opened");
   return endpoint;
 }
 

@@ -1,0 +1,86 @@
+"""all_reduce_perf as threads, as processes by hand and under mpirun: right for every type, operator and rank count.
+
+usage: launch_test.py ALL_REDUCE_PERF threads|processes|mpirun [RANKS...]
+Exits 77 (skipped) when mpirun is asked for and there is none.
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+SWEEPS = [
+    "-b 1 -e 1M -f 3 -d all -o all -n 1 -w 0".split(),
+    "-b 4M -e 64M -f 4 -d float -o sum -n 1 -w 0".split(),
+    "-b 4M -e 64M -f 4 -d bfloat16 -o sum -n 1 -w 0".split(),
+]
+TIMEOUT = 120
+# An operation that does not come to its end says why before this test gives up.
+os.environ["OMNES_TIMEOUT_MS"] = "60000"
+
+
+def run_threads(binary, ranks, sweep):
+    return [subprocess.run([binary, "-t", str(ranks), *sweep], capture_output=True, text=True, timeout=TIMEOUT)]
+
+
+def run_processes(binary, ranks, sweep):
+    address = "unix:@omnes-launch-test-%d-%s" % (os.getpid(), os.urandom(8).hex())
+    children = []
+    for rank in range(ranks):
+        environment = dict(os.environ, OMNES_COMM_ID=address, OMNES_RANK=str(rank), OMNES_NRANKS=str(ranks))
+        children.append(subprocess.Popen([binary, *sweep], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                         env=environment))
+    results = []
+    for child in children:
+        try:
+            output, _ = child.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            for other in children:
+                other.kill()
+            raise
+        results.append(subprocess.CompletedProcess(child.args, child.returncode, output, ""))
+    return results
+
+
+def run_mpirun(binary, ranks, sweep):
+    command = ["mpirun", "--oversubscribe", "-np", str(ranks)]
+    if os.geteuid() == 0:
+        command.append("--allow-run-as-root")
+    return [subprocess.run([*command, binary, *sweep], capture_output=True, text=True, timeout=TIMEOUT)]
+
+
+def check(results, ranks, sweep):
+    """The text of what is wrong, or empty."""
+    for result in results:
+        if result.returncode != 0:
+            return f"exit code {result.returncode}:\n{result.stdout[-2000:]}{result.stderr[-2000:]}"
+    table = results[0].stdout
+    if "# Out of bounds values : 0 OK" not in table:
+        return "no line '# Out of bounds values : 0 OK':\n" + table[-2000:]
+    rows = [line for line in table.splitlines() if line and not line.startswith("#")]
+    wrong = [row for row in rows if int(row.split()[8]) != 0 or int(row.split()[12]) != 0]
+    if wrong or not rows:
+        return f"{len(wrong)} of {len(rows)} rows are wrong:\n" + "\n".join(wrong[:10])
+    devices = sum(1 for line in table.splitlines() if line.startswith("#  Rank"))
+    if devices != ranks:
+        return f"{devices} ranks took part instead of {ranks}"
+    return ""
+
+
+def main():
+    binary, way = sys.argv[1:3]
+    counts = [int(word) for word in sys.argv[3:]] or [1, 2, 3, 4, 5, 7, 8]
+    if way == "mpirun" and shutil.which("mpirun") is None:
+        print("skipped: there is no mpirun")
+        return 77
+    run = {"threads": run_threads, "processes": run_processes, "mpirun": run_mpirun}[way]
+    failed = 0
+    for ranks in counts:
+        for sweep in SWEEPS:
+            problem = check(run(binary, ranks, sweep), ranks, sweep)
+            failed += bool(problem)
+            print(f"{'FAILED' if problem else 'ok'}: {ranks} ranks by {way}: {' '.join(sweep)}  {problem}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
