@@ -82,6 +82,8 @@ Json jsonOf(const Plan& plan) {
   json["scratchBlocks"] = plan.scratchBlocks;
   json["scratchCopies"] = plan.scratchCopies;
   json["minCredits"] = plan.minCredits;
+  json["maxInputChunkBlocks"] = plan.maxInputChunkBlocks;
+  json["maxPartialChunkBlocks"] = plan.maxPartialChunkBlocks;
   json["lanes"] = Json::array();
   for (const Lane& lane : plan.lanes) {
     Json steps = Json::array();
@@ -282,6 +284,9 @@ Status read(const Json& json, const std::string& path, Plan* plan) {
   OMNES_RETURN_IF_ERROR(object.integer("scratchBlocks", 0, kMax, &plan->scratchBlocks));
   OMNES_RETURN_IF_ERROR(object.integer("scratchCopies", 1, kMax, &plan->scratchCopies));
   OMNES_RETURN_IF_ERROR(object.integer("minCredits", 0, kMax, &plan->minCredits));
+  OMNES_RETURN_IF_ERROR(object.integer("maxInputChunkBlocks", 0, kMax, &plan->maxInputChunkBlocks));
+  OMNES_RETURN_IF_ERROR(
+      object.integer("maxPartialChunkBlocks", 0, kMax, &plan->maxPartialChunkBlocks));
   OMNES_RETURN_IF_ERROR(readLanes(&object, &plan->lanes));
   return object.finish();
 }

@@ -16,7 +16,7 @@
 namespace omnes::plan::testing {
 namespace {
 
-constexpr int kWanted = 5000;  // mutants that the interpreter finds wrong
+constexpr int kWanted = 20000;  // mutants that the interpreter finds wrong
 
 bool isRightByPlay(const Set& plans, bool inPlace, uint64_t seed, std::string* reason) {
   for (int32_t credits : {-1, 0}) {

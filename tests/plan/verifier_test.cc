@@ -193,7 +193,7 @@ TEST(Values, SeesASumThatIsFinishedTooEarly) {
     plan.lanes[0].steps[1].sinks[0].mark = Mark::kInput;
     plan.lanes[0].steps[2].sources[0].mark = Mark::kInput;
   }
-  expectRejected(plans, 3, "finishes {0,2}, expected each contribution exactly once");
+  expectRejected(plans, 3, "finishes {0,1}, expected each contribution exactly once");
 }
 
 TEST(Values, SeesACopyThatChangesTheMark) {
@@ -211,7 +211,8 @@ TEST(Values, SeesAnOutputThatIsNotWritten) {
                  {.inPlace = true});
   plans = testing::ring(3);
   stepsOf(plans, 1)[2].sinks[0].mark = Mark::kPartial;
-  expectRejected(plans, 3, "an untouched contribution, found a partial sum");
+  expectRejected(plans, 3,
+                 "ends with output block 1 a partial sum of {0,1,2}, expected a finished result");
 }
 
 TEST(Values, SeesABarrierThatDoesNotWaitForAll) {
@@ -236,9 +237,7 @@ TEST(Races, SeesScratchThatIsTakenOverTooEarly) {
                             {slice(Space::kOutput, 0)}, 2)};
   for (int32_t copies : {1, 2}) {
     plans[0].scratchCopies = copies;
-    expectRejected(
-        plans, 4,
-        "slice 0 reads scratch block 0, which slice 2");
+    expectRejected(plans, 4, "slice 0 reads scratch block 0, which slice 2");
   }
   plans[0].scratchCopies = 3;
   EXPECT_TRUE(verify(plans, {}).isOk());
@@ -264,6 +263,7 @@ TEST(Races, OrdersLentReadsBeforeLaterWrites) {
                            move({sum}, Op::kNone, {link(peer, kStreamScatter, Mark::kPartial)}),
                            move(both, Op::kReduce, {slice(Space::kOutput, 0)})};
   }
+  testing::declareChunks(&plans);
   const auto proof = verify(plans, {});
   EXPECT_TRUE(proof.isOk()) << proof.status().message();
   // Received one wave later, the block of slice s must stay while slice s + 1 is already written:
@@ -346,6 +346,14 @@ TEST(Memory, SeesPlansThatAreNotOneSet) {
   plans = testing::ring(3);
   for (Plan& plan : plans) plan.blocks = INT32_MAX;
   expectRejected(plans, 5, "2147483647 blocks");
+}
+
+TEST(Memory, SeesChunksThatAreLargerThanDeclared) {
+  Set plans = testing::ring(3);
+  for (Plan& plan : plans) plan.maxPartialChunkBlocks = 0;
+  expectRejected(plans, 5, "a chunk of 1 blocks, declared are at most 0");
+  plans[1].maxPartialChunkBlocks = 1;
+  expectRejected(plans, 5, "declares other largest chunks");
 }
 
 TEST(Memory, WantsAStepToKnowItsExtents) {
