@@ -8,6 +8,7 @@
 
 #include "base/memfd.h"
 #include "base/status.h"
+#include "transports/shm/mapping_cache.h"
 #include "transports/shm/segment.h"
 
 namespace omnes::transports::shm {
@@ -25,12 +26,12 @@ struct ShmEndpoint : Endpoint {
   Layout layout;
   int32_t rank = 0;
   base::UniqueFd memory;
-  std::vector<base::Mapping> segments;   // by rank; the own one from open() on
+  std::vector<std::shared_ptr<base::Mapping>> segments;  // by rank; the own one from open() on
   std::vector<base::Board*> boardList;   // by rank
   // By direction, stream and peer (0 for an outgoing multicast).
   std::vector<std::unique_ptr<ShmLink>> links[2];
 
-  uint8_t* segment(int32_t r) { return reinterpret_cast<uint8_t*>(segments[r].data()); }
+  uint8_t* segment(int32_t r) { return reinterpret_cast<uint8_t*>(segments[r]->data()); }
 };
 
 ShmEndpoint* self(Endpoint* endpoint) { return static_cast<ShmEndpoint*>(endpoint); }
@@ -57,7 +58,7 @@ Outcome open(const OpenParameters* parameters, Endpoint** endpoint) {
   auto memory = base::createSharedMemory("omnes", layout.segmentBytes());
   if (!memory.isOk()) return fail(me, memory.status());
   me->memory = std::move(memory).value();
-  auto mapping = base::mapShared(me->memory, layout.segmentBytes());
+  auto mapping = mapOnce(me->memory, layout.segmentBytes());
   if (!mapping.isOk()) return fail(me, mapping.status());
   me->segments[me->rank] = std::move(mapping).value();
   const SegmentHeader header{kMagic, static_cast<uint32_t>(me->rank), static_cast<uint32_t>(layout.nranks()),
@@ -77,7 +78,7 @@ Outcome describe(Endpoint* endpoint, char* text, size_t* bytes, int* descriptor)
 // Maps a peer's segment and checks that it is cut as ours.
 base::Status mapPeer(ShmEndpoint* me, int32_t peer, int descriptor) {
   base::UniqueFd borrowed(descriptor);
-  auto mapping = base::mapShared(borrowed, me->layout.segmentBytes());
+  auto mapping = mapOnce(borrowed, me->layout.segmentBytes());
   borrowed.release();
   if (!mapping.isOk()) return mapping.status();
   me->segments[peer] = std::move(mapping).value();
