@@ -18,7 +18,8 @@ struct Cache {
 };
 
 Cache& cache() {
-  // Never destroyed: endpoints may outlive the static destructors of a process that does not destroy them.
+  // Never destroyed: endpoints may outlive the static destructors of a process that does not
+  // destroy them.
   static Cache* const instance = std::make_unique<Cache>().release();
   return *instance;
 }
@@ -31,7 +32,8 @@ base::Result<std::shared_ptr<base::Mapping>> mapOnce(const base::UniqueFd& fd, s
   const std::lock_guard<std::mutex> lock(cache().mutex);
   std::erase_if(cache().mappings, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<base::Mapping>& known = cache().mappings[{file.st_dev, file.st_ino}];
-  if (std::shared_ptr<base::Mapping> shared = known.lock(); shared && shared->size() == bytes) return shared;
+  if (std::shared_ptr<base::Mapping> shared = known.lock(); shared && shared->size() == bytes)
+    return shared;
   OMNES_ASSIGN_OR_RETURN(base::Mapping mapping, base::mapShared(fd, bytes));
   auto made = std::make_shared<base::Mapping>(std::move(mapping));
   known = made;
