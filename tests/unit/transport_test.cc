@@ -114,12 +114,15 @@ TEST_P(Transport, LinksAreSeparate) {
   const auto text = [](int32_t from, int stream, int32_t to) {
     return std::to_string(from) + std::to_string(stream) + std::to_string(to);
   };
-  for (int32_t from = 0; from < 3; ++from)
-    for (const uint8_t stream : {uint8_t{1}, uint8_t{5}})
-      for (int32_t to = 0; to < 3; ++to)
-        if (from != to)
-          ASSERT_TRUE(
-              TransportWorld::send(world.link(from, true, stream, to), text(from, stream, to), 5));
+  for (int32_t from = 0; from < 3; ++from) {
+    for (const uint8_t stream : {uint8_t{1}, uint8_t{5}}) {
+      for (int32_t to = 0; to < 3; ++to) {
+        if (from == to) continue;
+        ASSERT_TRUE(
+            TransportWorld::send(world.link(from, true, stream, to), text(from, stream, to), 5));
+      }
+    }
+  }
   for (int32_t to = 2; to >= 0; --to)
     for (const uint8_t stream : {uint8_t{5}, uint8_t{1}})
       for (int32_t from = 0; from < 3; ++from) {

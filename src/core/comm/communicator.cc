@@ -20,8 +20,9 @@ using base::Deadline;
 using base::Result;
 using base::Status;
 
-// A sleeper looks again after this long, doubling up to the most: peers do not wake it in this
-// version.
+// Peers do not wake a sleeper in this version: it looks again after a nap. Each nap is an eighth
+// longer than the one before, up to the most, so that sleeping makes a wait at most about an eighth
+// longer.
 constexpr int64_t kLeastNapNs = 20'000;
 constexpr int64_t kMostNapNs = 1'000'000;
 
@@ -173,7 +174,7 @@ Status Communicator::waitOnce(const Call& call, uint64_t fingerprint, Waiting* w
     pollfd wakeUp{wake_.fd(), POLLIN, 0};
     const timespec nap{0, static_cast<long>(waiting->napNs)};
     if (ppoll(&wakeUp, 1, &nap, nullptr) > 0) wake_.drain();
-    waiting->napNs = std::min(waiting->napNs * 2, kMostNapNs);
+    waiting->napNs = std::min(waiting->napNs + waiting->napNs / 8, kMostNapNs);
   } else {
     waiting->napNs = kLeastNapNs;
   }

@@ -104,14 +104,18 @@ void Service::runHandler(uint64_t id) {
   (*handler)();
 }
 
+bool Service::isStopping() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return stopping_;
+}
+
 void Service::loop() {
   std::array<epoll_event, 16> ready;
-  while (true) {
+  // Looked at after every drain and before every wait: a stop that comes later finds its signal
+  // still there.
+  while (!isStopping()) {
     auto count = epoll_.wait(nextTimer(), base::Clock::monotonic(), ready);
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (stopping_ || !count.isOk()) return;
-    }
+    if (!count.isOk()) return;
     for (size_t i = 0; i < count.value(); ++i) {
       if (ready[i].data.u64 == 0) {
         wake_.drain();

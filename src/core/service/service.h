@@ -46,6 +46,7 @@ class Service {
   Service(base::Epoll epoll, base::EventFd wake)
       : epoll_(std::move(epoll)), wake_(std::move(wake)) {}
   void loop();
+  bool isStopping();
   base::Deadline nextTimer();
   void runDueTimers();
   void runHandler(uint64_t id);
