@@ -87,7 +87,7 @@ TEST_P(EveryAlgorithm, C10EveryOffsetOfEveryType) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(algorithmNames(Collective::kAllReduce)),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& entry) { return entry.param; });
 
 // One page between two that nobody may touch.
 class FencedPage {

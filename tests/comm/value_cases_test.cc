@@ -234,7 +234,7 @@ TEST_P(EveryAlgorithm, CreatedOperatorsScaleEachContribution) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(algorithmNames(Collective::kAllReduce)),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& entry) { return entry.param; });
 
 }  // namespace
 }  // namespace omnes::tests
