@@ -23,11 +23,11 @@ omnesResult_t omnesGetVersion(int* version) {
 }
 
 const char* omnesGetErrorString(omnesResult_t result) {
-  switch (result) {
-    case omnesUnhandledDeviceError: return "unhandled device error";
-    case omnesNumResults: return "unknown result code";
-    default: return omnes::base::codeName(static_cast<Code>(result));
-  }
+  // A C caller may pass any number; one that shares its low byte with a code is none.
+  const int value = static_cast<int>(result);
+  if (value == omnesUnhandledDeviceError) return "unhandled device error";
+  if (value < 0 || value > UINT8_MAX) return "unknown result code";
+  return omnes::base::codeName(static_cast<Code>(value));
 }
 
 const char* omnesGetLastError(omnesComm_t comm) {

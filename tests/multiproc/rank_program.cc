@@ -143,7 +143,20 @@ int leave(const Rank& r) {
   return report(result, omnesGetLastError(r.comm));
 }
 
+// A few all-reduces of several sizes, checked.
+int few(const Rank& r) {
+  for (const size_t count : {size_t{1}, size_t{1000}, size_t{1} << 20}) {
+    std::vector<float> in(count, static_cast<float>(r.rank + 1)), out(count, kPoison);
+    const omnesResult_t result = allReduce(r, &in, &out, count);
+    if (result != omnesSuccess) return report(result, omnesGetLastError(r.comm));
+    for (const float x : out)
+      if (x != static_cast<float>(r.nranks * (r.nranks + 1) / 2)) return report(omnesInternalError, "a sum is wrong");
+  }
+  return report(omnesSuccess, "all sums are right");
+}
+
 int play(const Rank& r, const std::string& scenario) {
+  if (scenario == "few") return few(r);
   if (scenario == "loop") return loop(r, 16 << 20);  // 64 MiB
   if (scenario == "loop-small") return loop(r, 2);
   if (scenario == "absent") return absent(r);
