@@ -95,7 +95,8 @@ struct TransportTable {
   // endpoint.
   Outcome (*openLink)(Endpoint* endpoint, const LinkShape* shape, Link** link);
 
-  // Sender: a slot for the next chunk of `bytes`; data is valid until commit().
+  // Sender: a slot for the next chunk of `bytes`; data is valid until commit(). Asked again before
+  // that, it names the same slot.
   Outcome (*acquire)(Link* link, size_t bytes, Chunk* chunk);
   Outcome (*commit)(Link* link, size_t bytes, uint64_t fingerprint);
   // Receiver: the next chunk, `bytes` long as far as the caller expects; valid until release().

@@ -40,6 +40,9 @@ typedef struct omnesComm* omnesComm_t;
  * returns. */
 typedef struct omnesStream* omnesStream_t;
 
+/* Every enumeration has a member INT_MIN that is no valid value: with it C++ gives the type all of
+ * int for a range, so that a wrong value is refused instead of being undefined. */
+
 /* Values 0-8 equal NCCL's. */
 typedef enum {
   omnesSuccess = 0,
@@ -52,7 +55,8 @@ typedef enum {
   omnesInProgress = 7,
   omnesTimeout = 8, /* a deadline passed; the message says which rank was waited for */
   omnesNumResults = 9,
-  omnesNotSupported = 64 /* this version does not implement it */
+  omnesNotSupported = 64, /* this version does not implement it */
+  omnesResultAnyInt = INT_MIN
 } omnesResult_t;
 
 /* Values 0-11 equal NCCL's. */
@@ -75,7 +79,8 @@ typedef enum {
   omnesFloat8e4m3 = 10, /* OCP: largest 448, no infinities */
   omnesFloat8e5m2 = 11, /* OCP: largest 57344 */
   omnesInt16 = 64,
-  omnesUint16 = 65
+  omnesUint16 = 65,
+  omnesDataTypeAnyInt = INT_MIN
 } omnesDataType_t;
 
 /* Values 0-4 equal NCCL's. Created operators start at 1024 and are numbered alike on all ranks. */
@@ -88,12 +93,14 @@ typedef enum {
   omnesBand = 64, /* bitwise operators: integer types only */
   omnesBor = 65,
   omnesBxor = 66,
-  omnesMaxRedOp = 0x7fffffff
+  omnesMaxRedOp = 0x7fffffff,
+  omnesRedOpAnyInt = INT_MIN
 } omnesRedOp_t;
 
 typedef enum {
   omnesScalarDevice = 0, /* accepted as NCCL does; on the host both read *scalar during the call */
-  omnesScalarHostImmediate = 1
+  omnesScalarHostImmediate = 1,
+  omnesScalarResidenceAnyInt = INT_MIN
 } omnesScalarResidence_t;
 
 #define OMNES_UNIQUE_ID_BYTES 128
@@ -113,11 +120,11 @@ typedef struct {
   size_t size;
   unsigned int magic;
   unsigned int version;
-  int blocking;         /* 1; 0 is omnesNotSupported in this version */
-  const char* commName; /* shown in messages */
-  int timeoutMs;        /* deadline of one operation; default 1800000 (30 min); 0 = none */
-  int initTimeoutMs;    /* deadline of an init call; default 60000; 0 = none */
-  const char* algo;     /* as OMNES_ALGO: force an algorithm, e.g. "ring"; NULL = choose */
+  int blocking;           /* 1; 0 is omnesNotSupported in this version */
+  const char* commName;   /* shown in messages */
+  int timeoutMs;          /* deadline of one operation; default 1800000 (30 min); 0 = none */
+  int initTimeoutMs;      /* deadline of an init call; default 60000; 0 = none */
+  const char* algo;       /* as OMNES_ALGO: force an algorithm, e.g. "ring"; NULL = choose */
   const char* transports; /* as OMNES_TRANSPORTS: list of what may be used; NULL = all */
   const char* hostId; /* ranks with different ids are kept on different hosts; NULL = this host */
   int deterministic;  /* 1: a result does not depend on size, algorithm or placement; default 0 */
@@ -142,9 +149,10 @@ OMNES_EXPORT omnesResult_t omnesGetVersion(int* version);
  * Any thread. */
 OMNES_EXPORT const char* omnesGetErrorString(omnesResult_t result);
 
-/* The full text of the first error of the communicator, or, with comm NULL, of the last failed
- * call of this thread. Never NULL; empty when there was none. Valid until the communicator is
- * freed, or (NULL) until this thread's next failing call. Any thread. */
+/* The full text of the first error of the communicator; if it has none (a call with bad arguments
+ * does not break it), or if comm is NULL, of the last failed call of this thread. Never NULL; empty
+ * when there was none. Valid until the communicator is freed, or until this thread's next failing
+ * call. Any thread. */
 OMNES_EXPORT const char* omnesGetLastError(omnesComm_t comm);
 
 /* ---- making and ending communicators --------------------------------------------------------- */

@@ -74,6 +74,8 @@ Status runReduction(Collective collective, const void* send, void* recv, size_t 
                     omnesDataType_t datatype, omnesRedOp_t op, omnesComm_t comm,
                     omnesStream_t stream) {
   OMNES_RETURN_IF_ERROR(checkHandle(comm));
+  if (comm->isFinalized)
+    return Status(Code::kInvalidUsage, "comm was finalized; only omnesCommDestroy may follow");
   if (stream != nullptr)
     return Status(Code::kNotSupported, "streams are not supported by this version; pass NULL");
   OMNES_ASSIGN_OR_RETURN(const DataType type, checkType(datatype));

@@ -31,8 +31,9 @@ const char* omnesGetErrorString(omnesResult_t result) {
 }
 
 const char* omnesGetLastError(omnesComm_t comm) {
-  if (comm == nullptr || comm->magic != omnesComm::kLive) return omnes::api::lastErrorOfThread();
-  return comm->communicator->failure().text();
+  const bool isBroken =
+      comm != nullptr && comm->magic == omnesComm::kLive && comm->communicator->failure().isSet();
+  return isBroken ? comm->communicator->failure().text() : omnes::api::lastErrorOfThread();
 }
 
 omnesResult_t omnesCommGetAsyncError(omnesComm_t comm, omnesResult_t* asyncError) {

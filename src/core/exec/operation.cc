@@ -128,10 +128,9 @@ Progress Operation::advanceLane(size_t laneIndex) {
       if (cursor.wave < step.delay || cursor.wave - step.delay >= lane.slices) continue;
       const uint64_t laneSlice = cursor.wave - step.delay;
       const int table = laneSlice * lanes + laneIndex + 1 == prepared_->slices ? 1 : 0;
-      if (!isReady<Links>(step, table, &cursor))
-        return failure_.text[0] != 0 || failure_.kind == OperationFailure::Kind::kMismatch
-                   ? Progress::kFailed
-                   : Progress::kStuck;
+      const Readiness ready = readiness<Links>(step, table, &cursor);
+      if (ready == Readiness::kFailed) return Progress::kFailed;
+      if (ready == Readiness::kNotReady) return Progress::kStuck;
       run<Links>(step, laneIndex, laneSlice, table);
       ++stepsDone_;
       cursor.ready = 0;
@@ -152,7 +151,7 @@ uint64_t Operation::chunkFingerprint(size_t bytes) const {
 }
 
 template <class Links>
-bool Operation::isReady(const PreparedStep& step, int table, Cursor* cursor) {
+Operation::Readiness Operation::readiness(const PreparedStep& step, int table, Cursor* cursor) {
   const uint32_t operands = step.sources + step.sinks;
   for (; cursor->ready < operands; ++cursor->ready) {
     const PreparedOperand& operand = prepared_->operands[step.firstOperand + cursor->ready];
@@ -164,21 +163,24 @@ bool Operation::isReady(const PreparedStep& step, int table, Cursor* cursor) {
       outcome = Links::peek(operand.link, bytes, &chunk);
       if (outcome == Outcome::kOk && chunk.fingerprint != chunkFingerprint(bytes)) {
         failure_ = {OperationFailure::Kind::kMismatch, operand.peer, "mismatch"};
-        return false;
+        return Readiness::kFailed;
       }
     } else {
       outcome = Links::acquire(operand.link, bytes, &lineLatency_);
     }
-    if (outcome == Outcome::kOk) continue;
-    if (outcome != Outcome::kAgain) {
-      const transports::Endpoint* endpoint = operand.link->endpoint;
-      const bool gone = outcome == Outcome::kPeerGone;
-      failure_ = {gone ? OperationFailure::Kind::kPeerGone : OperationFailure::Kind::kTransport,
-                  gone ? endpoint->failedPeer : operand.peer, endpoint->error};
-    }
-    return false;
+    if (outcome == Outcome::kAgain) return Readiness::kNotReady;
+    if (outcome != Outcome::kOk) [[unlikely]]
+      return failWith(outcome, operand);
   }
-  return true;
+  return Readiness::kReady;
+}
+
+Operation::Readiness Operation::failWith(Outcome outcome, const PreparedOperand& operand) {
+  const transports::Endpoint* endpoint = operand.link->endpoint;
+  const bool gone = outcome == Outcome::kPeerGone;
+  failure_ = {gone ? OperationFailure::Kind::kPeerGone : OperationFailure::Kind::kTransport,
+              gone ? endpoint->failedPeer : operand.peer, endpoint->error};
+  return Readiness::kFailed;
 }
 
 template <class Links>
@@ -275,7 +277,12 @@ int32_t Operation::waitingFor() const {
   const Cursor& cursor = cursors_[stuckLane_];
   if (cursor.step >= lane.steps.size()) return -1;
   const PreparedStep& step = lane.steps[cursor.step];
-  return prepared_->operands[step.firstOperand + cursor.ready].peer;
+  const PreparedOperand& operand = prepared_->operands[step.firstOperand + cursor.ready];
+  if (operand.peer >= 0 || operand.link == nullptr || operand.link->sender == nullptr)
+    return operand.peer;
+  // A multicast whose slowest reader the ring knows: all other ranks, in ascending order.
+  const int32_t reader = static_cast<int32_t>(operand.link->sender->slowestReader());
+  return reader < prepared_->rank ? reader : reader + 1;
 }
 
 }  // namespace omnes::core

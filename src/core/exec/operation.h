@@ -43,7 +43,8 @@ class Operation {
              uint64_t scalarBits, bool nonTemporal);
   Progress advance();
 
-  // The peer of the first link that is not ready, -1 when it is a group; valid after kStuck.
+  // The rank that the first link that is not ready waits for, -1 when that is not known; valid
+  // after kStuck.
   int32_t waitingFor() const;
   const OperationFailure& failure() const { return failure_; }
   // Step instances executed so far, and in all: how far it got.
@@ -66,8 +67,10 @@ class Operation {
   Progress advanceWith();
   template <class Links>
   Progress advanceLane(size_t lane);
+  enum class Readiness : uint8_t { kReady, kNotReady, kFailed };
   template <class Links>
-  bool isReady(const PreparedStep& step, int table, Cursor* cursor);
+  Readiness readiness(const PreparedStep& step, int table, Cursor* cursor);
+  Readiness failWith(transports::Outcome outcome, const PreparedOperand& operand);
   template <class Links>
   void run(const PreparedStep& step, size_t lane, uint64_t laneSlice, int table);
   template <class Links>

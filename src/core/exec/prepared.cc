@@ -38,6 +38,7 @@ class Preparer {
   Preparer(const plan::Plan& plan, const Shape& shape, const LinkLookup& links)
       : plan_(plan), links_(links) {
     out_.shape = shape;
+    out_.rank = plan.rank;
     out_.elementBytes = base::sizeOf(shape.type);
     out_.wireBytes =
         std::max(base::sizeOf(base::wireType(shape.type, shape.op)), out_.elementBytes);

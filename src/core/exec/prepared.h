@@ -67,6 +67,7 @@ struct Prepared {
   std::string_view algorithm;  // registered name, static storage; set by whoever chose it
   kernels::Reduction reduction;
   kernels::ReduceFunction reduce = nullptr;
+  int32_t rank = 0;
   size_t elementBytes = 0;
   size_t wireBytes = 0;
   uint64_t slices = 0;
