@@ -1,7 +1,8 @@
 // The registry: every algorithm the library may run, by collective and name.
 //
-// An algorithm is a pure function of (collective, rank, nranks, root, hierarchy); same input, same plan. Nothing
-// enters the registry that tests/plan does not prove for n = 1..64 and the samples above.
+// An algorithm is a pure function of (collective, rank, nranks, root, hierarchy); same input, same
+// plan. Nothing enters the registry that tests/plan does not prove for n = 1..64 and the samples
+// above.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +21,12 @@ struct PlanRequest {
   const plan::Hierarchy* hierarchy = nullptr;  // null = flat
 };
 
-// What one rank's plan costs per slice, as declared by the algorithm and checked by the verifier against the plan.
-// Blocks are counted with multiplicity; a multicast OUT counts once per reader in `messages` and the block counters.
+// What one rank's plan costs per slice, as declared by the algorithm and checked by the verifier
+// against the plan. Blocks are counted with multiplicity; a multicast OUT counts once per reader in
+// `messages` and the block counters.
 struct Cost {
-  int64_t rounds = 0;         // length of the longest chain of link hops in the whole collective (delay-free, 1 slice)
+  int64_t rounds =
+      0;  // length of the longest chain of link hops in the whole collective (delay-free, 1 slice)
   int64_t messages = 0;       // chunks this rank puts on links, signals included
   int64_t inputBlocks = 0;    // blocks it sends with Mark::kInput
   int64_t partialBlocks = 0;  // blocks it sends with Mark::kPartial
@@ -37,7 +40,7 @@ struct Algorithm {
   bool (*supports)(const PlanRequest& request);
   plan::Plan (*make)(const PlanRequest& request);
   Cost (*cost)(const PlanRequest& request);  // closed form, not derived from the plan
-  bool logRounds;    // O(log n) rounds: verified up to 4096 ranks
+  bool logRounds;                            // O(log n) rounds: verified up to 4096 ranks
   bool equivariant;  // rank r's plan is rank 0's with every peer and block shifted by r
 };
 

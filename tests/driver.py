@@ -313,8 +313,15 @@ def parse():
     return options
 
 
+def interrupt(_number, _frame):
+    raise KeyboardInterrupt
+
+
 def main():
     options = parse()
+    # Builds and tests run in sessions of their own, so that ending this script must end them too.
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGHUP, interrupt)
     if options.sanitize:
         modes = list(dict.fromkeys(options.sanitize))
     else:

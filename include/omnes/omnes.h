@@ -1,16 +1,18 @@
 /* omnes: collective communications for host memory.
  *
- * Names, argument order and semantics follow NCCL wherever NCCL has the call, so that a port is a rename.
+ * Names, argument order and semantics follow NCCL wherever NCCL has the call, so that a port is a
+ * rename.
  *
  * Conventions of every declaration below
  *   - counts are in elements, sizes in bytes; both are 64-bit.
- *   - Blocking: unless said otherwise a call returns when it is done or has failed. No wait is unbounded: operations
- *     end at config.timeoutMs, initialisation at config.initTimeoutMs.
- *   - Thread-safety: calls on different communicators are independent. One communicator is used by one thread at a
- *     time, except where a declaration says "any thread".
- *   - Results: omnesInvalidArgument is found before anything is sent and leaves the communicator usable. Every other
- *     error breaks the communicator on all its ranks; later calls return the first cause. omnesGetLastError(comm)
- *     has the text: rank, host, operation, sequence number, cause and remedy.
+ *   - Blocking: unless said otherwise a call returns when it is done or has failed. No wait is
+ *     unbounded: operations end at config.timeoutMs, initialisation at config.initTimeoutMs.
+ *   - Thread-safety: calls on different communicators are independent. One communicator is used
+ *     by one thread at a time, except where a declaration says "any thread".
+ *   - Results: omnesInvalidArgument is found before anything is sent and leaves the communicator
+ *     usable. Every other error breaks the communicator on all its ranks; later calls return the
+ *     first cause. omnesGetLastError(comm) has the text: rank, host, operation, sequence number,
+ *     cause and remedy.
  */
 #ifndef OMNES_OMNES_H_
 #define OMNES_OMNES_H_
@@ -31,9 +33,11 @@ extern "C" {
 #define OMNES_EXPORT
 #endif
 
-/* One rank's membership in a group of ranks. Opaque; created by the init calls, freed by omnesCommDestroy. */
+/* One rank's membership in a group of ranks. Opaque; created by the init calls, freed by
+ * omnesCommDestroy. */
 typedef struct omnesComm* omnesComm_t;
-/* A queue of operations. NULL (the only value this version accepts) means: done when the call returns. */
+/* A queue of operations. NULL (the only value this version accepts) means: done when the call
+ * returns. */
 typedef struct omnesStream* omnesStream_t;
 
 /* Values 0-8 equal NCCL's. */
@@ -88,13 +92,13 @@ typedef enum {
 } omnesRedOp_t;
 
 typedef enum {
-  omnesScalarDevice = 0,       /* accepted as NCCL does; on the host both read *scalar during the call */
+  omnesScalarDevice = 0, /* accepted as NCCL does; on the host both read *scalar during the call */
   omnesScalarHostImmediate = 1
 } omnesScalarResidence_t;
 
 #define OMNES_UNIQUE_ID_BYTES 128
-/* Where the ranks of a new communicator meet, and the secret that proves they belong. Send it to every rank over a
- * channel you trust; one id makes one communicator. */
+/* Where the ranks of a new communicator meet, and the secret that proves they belong. Send it to
+ * every rank over a channel you trust; one id makes one communicator. */
 typedef struct {
   char internal[OMNES_UNIQUE_ID_BYTES];
 } omnesUniqueId;
@@ -102,8 +106,9 @@ typedef struct {
 #define OMNES_CONFIG_UNDEF_INT INT_MIN
 #define OMNES_CONFIG_UNDEF_PTR NULL
 
-/* Growable: size first, fields are only ever appended. Start from OMNES_CONFIG_INITIALIZER. An OMNES_* environment
- * variable of the same meaning overrides a field, as in NCCL. Strings are borrowed during the init call only. */
+/* Growable: size first, fields are only ever appended. Start from OMNES_CONFIG_INITIALIZER. An
+ * OMNES_* environment variable of the same meaning overrides a field, as in NCCL. Strings are
+ * borrowed during the init call only. */
 typedef struct {
   size_t size;
   unsigned int magic;
@@ -113,74 +118,82 @@ typedef struct {
   int timeoutMs;        /* deadline of one operation; default 1800000 (30 min); 0 = none */
   int initTimeoutMs;    /* deadline of an init call; default 60000; 0 = none */
   const char* algo;     /* as OMNES_ALGO: force an algorithm, e.g. "ring"; NULL = choose */
-  const char* transports; /* as OMNES_TRANSPORTS: comma-separated list of what may be used; NULL = all */
-  const char* hostId;   /* ranks with different ids are kept on different hosts; NULL = this host */
-  int deterministic;    /* 1: a result does not depend on size, algorithm or placement; default 0 */
+  const char* transports; /* as OMNES_TRANSPORTS: list of what may be used; NULL = all */
+  const char* hostId; /* ranks with different ids are kept on different hosts; NULL = this host */
+  int deterministic;  /* 1: a result does not depend on size, algorithm or placement; default 0 */
 } omnesConfig_t;
 
 #define OMNES_CONFIG_MAGIC 0x6f6d6e65u
-#define OMNES_CONFIG_INITIALIZER                                                                   \
-  {                                                                                                \
-    sizeof(omnesConfig_t), OMNES_CONFIG_MAGIC, OMNES_VERSION_CODE, OMNES_CONFIG_UNDEF_INT,         \
-        OMNES_CONFIG_UNDEF_PTR, OMNES_CONFIG_UNDEF_INT, OMNES_CONFIG_UNDEF_INT,                    \
-        OMNES_CONFIG_UNDEF_PTR, OMNES_CONFIG_UNDEF_PTR, OMNES_CONFIG_UNDEF_PTR,                    \
-        OMNES_CONFIG_UNDEF_INT                                                                     \
+#define OMNES_CONFIG_INITIALIZER                                                           \
+  {                                                                                        \
+    sizeof(omnesConfig_t), OMNES_CONFIG_MAGIC, OMNES_VERSION_CODE, OMNES_CONFIG_UNDEF_INT, \
+        OMNES_CONFIG_UNDEF_PTR, OMNES_CONFIG_UNDEF_INT, OMNES_CONFIG_UNDEF_INT,            \
+        OMNES_CONFIG_UNDEF_PTR, OMNES_CONFIG_UNDEF_PTR, OMNES_CONFIG_UNDEF_PTR,            \
+        OMNES_CONFIG_UNDEF_INT                                                             \
   }
 
-/* ---- information ------------------------------------------------------------------------------------------- */
+/* ---- information ----------------------------------------------------------------------------- */
 
 /* Writes OMNES_VERSION_CODE of the library to *version. Any thread.
  * omnesSuccess; omnesInvalidArgument: version is NULL. */
 OMNES_EXPORT omnesResult_t omnesGetVersion(int* version);
 
-/* Short fixed text for a result code; "unknown result code" for any other value. Static storage. Any thread. */
+/* Short fixed text for a result code; "unknown result code" for any other value. Static storage.
+ * Any thread. */
 OMNES_EXPORT const char* omnesGetErrorString(omnesResult_t result);
 
-/* The full text of the first error of the communicator, or, with comm NULL, of the last failed call of this thread.
- * Never NULL; empty when there was none. Valid until the communicator is freed, or (NULL) until this thread's next
- * failing call. Any thread. */
+/* The full text of the first error of the communicator, or, with comm NULL, of the last failed
+ * call of this thread. Never NULL; empty when there was none. Valid until the communicator is
+ * freed, or (NULL) until this thread's next failing call. Any thread. */
 OMNES_EXPORT const char* omnesGetLastError(omnesComm_t comm);
 
-/* ---- making and ending communicators ------------------------------------------------------------------------ */
+/* ---- making and ending communicators --------------------------------------------------------- */
 
-/* Makes an id for a new communicator and starts listening for its ranks: this process must live until they have met.
- * omnesSuccess; omnesInvalidArgument: uniqueId is NULL; omnesSystemError: no socket or no randomness. Any thread. */
+/* Makes an id for a new communicator and starts listening for its ranks: this process must live
+ * until they have met. omnesSuccess; omnesInvalidArgument: uniqueId is NULL; omnesSystemError: no
+ * socket or no randomness. Any thread. */
 OMNES_EXPORT omnesResult_t omnesGetUniqueId(omnesUniqueId* uniqueId);
 
-/* Joins a communicator of nranks ranks as `rank` (0-based). Collective: returns when all ranks have joined, in any
- * order. *comm is set only on success and is then owned by the caller.
- * omnesSuccess; omnesInvalidArgument: NULL pointer, nranks < 1, rank outside [0, nranks), bad config field;
- * omnesInvalidUsage: another process claims the same rank, ranks disagree on nranks, version or settings, or the id
- * is spent; omnesTimeout: initTimeoutMs passed, the message lists the missing ranks; omnesRemoteError: a rank died
- * while joining; omnesSystemError; omnesNotSupported: config.blocking is 0. Any thread. */
-OMNES_EXPORT omnesResult_t omnesCommInitRank(omnesComm_t* comm, int nranks, omnesUniqueId commId, int rank);
+/* Joins a communicator of nranks ranks as `rank` (0-based). Collective: returns when all ranks
+ * have joined, in any order. *comm is set only on success and is then owned by the caller.
+ * omnesSuccess; omnesInvalidArgument: NULL pointer, nranks < 1, rank outside [0, nranks), bad
+ * config field; omnesInvalidUsage: another process claims the same rank, ranks disagree on nranks,
+ * version or settings, or the id is spent; omnesTimeout: initTimeoutMs passed, the message lists
+ * the missing ranks; omnesRemoteError: a rank died while joining; omnesSystemError;
+ * omnesNotSupported: config.blocking is 0. Any thread. */
+OMNES_EXPORT omnesResult_t omnesCommInitRank(omnesComm_t* comm, int nranks, omnesUniqueId commId,
+                                             int rank);
 /* As omnesCommInitRank; config NULL means the defaults. */
-OMNES_EXPORT omnesResult_t omnesCommInitRankConfig(omnesComm_t* comm, int nranks, omnesUniqueId commId, int rank,
+OMNES_EXPORT omnesResult_t omnesCommInitRankConfig(omnesComm_t* comm, int nranks,
+                                                   omnesUniqueId commId, int rank,
                                                    const omnesConfig_t* config);
 
-/* Makes nranks ranks in this process: comms[i] (array of nranks, owned by the caller) is rank i. Use each from a
- * thread of its own. deviceList is accepted for NCCL's signature and ignored. All or none are set. Results as
- * omnesCommInitRank. Any thread. */
+/* Makes nranks ranks in this process: comms[i] (array of nranks, owned by the caller) is rank i.
+ * Use each from a thread of its own. deviceList is accepted for NCCL's signature and ignored. All
+ * or none are set. Results as omnesCommInitRank. Any thread. */
 OMNES_EXPORT omnesResult_t omnesCommInitAll(omnesComm_t* comms, int nranks, const int* deviceList);
 
-/* Joins the communicator that the environment describes: OMNES_RANK and OMNES_NRANKS, or what the launcher sets
- * (Open MPI, MPICH/Hydra, Slurm, torchrun). The ranks meet at OMNES_COMM_ID=host:port, else, when the launcher says
- * that all ranks are on this host, at an abstract socket named by job and user. config may be NULL.
- * As omnesCommInitRank; omnesInvalidUsage also when rank, size or meeting point cannot be found: the message names
- * the variable to set. Any thread. */
+/* Joins the communicator that the environment describes: OMNES_RANK and OMNES_NRANKS, or what the
+ * launcher sets (Open MPI, MPICH/Hydra, Slurm, torchrun). The ranks meet at
+ * OMNES_COMM_ID=host:port, else, when the launcher says that all ranks are on this host, at an
+ * abstract socket named by job and user. config may be NULL. As omnesCommInitRank;
+ * omnesInvalidUsage also when rank, size or meeting point cannot be found: the message names the
+ * variable to set. Any thread. */
 OMNES_EXPORT omnesResult_t omnesCommInitEnv(omnesComm_t* comm, const omnesConfig_t* config);
 
-/* Ends the use of a communicator: waits until this rank's operations are done. NULL is omnesSuccess.
- * omnesInvalidArgument: finalized before. */
+/* Ends the use of a communicator: waits until this rank's operations are done. NULL is
+ * omnesSuccess. omnesInvalidArgument: finalized before. */
 OMNES_EXPORT omnesResult_t omnesCommFinalize(omnesComm_t comm);
-/* Frees a communicator (finalizing it if need be). Does not wait for other ranks. NULL is omnesSuccess.
- * omnesInvalidArgument: not a live communicator, e.g. destroyed before (best effort). */
+/* Frees a communicator (finalizing it if need be). Does not wait for other ranks. NULL is
+ * omnesSuccess. omnesInvalidArgument: not a live communicator, e.g. destroyed before (best
+ * effort). */
 OMNES_EXPORT omnesResult_t omnesCommDestroy(omnesComm_t comm);
-/* Ends every call that is blocked on the communicator, on all ranks, with an error, then waits (at most one second)
- * until none is inside it and frees it. NULL is omnesSuccess. omnesInvalidArgument as Destroy. Any thread. */
+/* Ends every call that is blocked on the communicator, on all ranks, with an error, then waits (at
+ * most one second) until none is inside it and frees it. NULL is omnesSuccess.
+ * omnesInvalidArgument as Destroy. Any thread. */
 OMNES_EXPORT omnesResult_t omnesCommAbort(omnesComm_t comm);
 
-/* ---- queries (any thread) ----------------------------------------------------------------------------------- */
+/* ---- queries (any thread) -------------------------------------------------------------------- */
 
 /* The first error of the communicator, or omnesSuccess. omnesInvalidArgument: a NULL pointer. */
 OMNES_EXPORT omnesResult_t omnesCommGetAsyncError(omnesComm_t comm, omnesResult_t* asyncError);
@@ -188,35 +201,43 @@ OMNES_EXPORT omnesResult_t omnesCommGetAsyncError(omnesComm_t comm, omnesResult_
 OMNES_EXPORT omnesResult_t omnesCommCount(omnesComm_t comm, int* count);
 OMNES_EXPORT omnesResult_t omnesCommUserRank(omnesComm_t comm, int* rank);
 
-/* ---- operators ---------------------------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------- */
 
-/* Creates op: each rank's contribution times *scalar (of `datatype`, read during the call), then summed. All ranks
- * create their operators in the same order; scalars may differ. omnesSuccess; omnesInvalidArgument. */
-OMNES_EXPORT omnesResult_t omnesRedOpCreatePreMulSum(omnesRedOp_t* op, void* scalar, omnesDataType_t datatype,
-                                                     omnesScalarResidence_t residence, omnesComm_t comm);
+/* Creates op: each rank's contribution times *scalar (of `datatype`, read during the call), then
+ * summed. All ranks create their operators in the same order; scalars may differ. omnesSuccess;
+ * omnesInvalidArgument. */
+OMNES_EXPORT omnesResult_t omnesRedOpCreatePreMulSum(omnesRedOp_t* op, void* scalar,
+                                                     omnesDataType_t datatype,
+                                                     omnesScalarResidence_t residence,
+                                                     omnesComm_t comm);
 /* Frees a created operator. omnesInvalidArgument: built in, or not an operator of comm. */
 OMNES_EXPORT omnesResult_t omnesRedOpDestroy(omnesRedOp_t op, omnesComm_t comm);
 
-/* ---- collectives -------------------------------------------------------------------------------------------- *
- * Buffers are owned by the caller and belong to the operation until the call returns. In place as in NCCL (each says
- * how); any other overlap is omnesInvalidArgument. A buffer may be NULL when its size is zero. Any alignment works.
- * Results of each: omnesSuccess; omnesInvalidArgument: NULL communicator or buffer, unknown type or operator,
- * overlap, size beyond 2^63; omnesInvalidUsage: ranks called different operations, counts, types, operators or
- * roots (the message has both sides); omnesRemoteError; omnesTimeout; omnesSystemError; omnesNotSupported: stream is
- * not NULL. All ranks end with identical bits. */
+/* ---- collectives ------------------------------------------------------------------------------ *
+ * Buffers are owned by the caller and belong to the operation until the call returns. In place as
+ * in NCCL (each says how); any other overlap is omnesInvalidArgument. A buffer may be NULL when
+ * its size is zero. Any alignment works. Results of each: omnesSuccess; omnesInvalidArgument: NULL
+ * communicator or buffer, unknown type or operator, overlap, size beyond 2^63; omnesInvalidUsage:
+ * ranks called different operations, counts, types, operators or roots (the message has both
+ * sides); omnesRemoteError; omnesTimeout; omnesSystemError; omnesNotSupported: stream is not NULL.
+ * All ranks end with identical bits. */
 
-/* recvbuff[i] = op over ranks of sendbuff[i], count elements each. In place: sendbuff == recvbuff. */
+/* recvbuff[i] = op over ranks of sendbuff[i], count elements each. In place: sendbuff == recvbuff.
+ */
 OMNES_EXPORT omnesResult_t omnesAllReduce(const void* sendbuff, void* recvbuff, size_t count,
-                                          omnesDataType_t datatype, omnesRedOp_t op, omnesComm_t comm,
-                                          omnesStream_t stream);
-/* Rank r gets block r of the reduction: sendbuff has nranks * recvcount elements, recvbuff recvcount.
- * In place: recvbuff == sendbuff + rank * recvcount elements. */
-OMNES_EXPORT omnesResult_t omnesReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
-                                              omnesDataType_t datatype, omnesRedOp_t op, omnesComm_t comm,
+                                          omnesDataType_t datatype, omnesRedOp_t op,
+                                          omnesComm_t comm, omnesStream_t stream);
+/* Rank r gets block r of the reduction: sendbuff has nranks * recvcount elements, recvbuff
+ * recvcount. In place: recvbuff == sendbuff + rank * recvcount elements. */
+OMNES_EXPORT omnesResult_t omnesReduceScatter(const void* sendbuff, void* recvbuff,
+                                              size_t recvcount, omnesDataType_t datatype,
+                                              omnesRedOp_t op, omnesComm_t comm,
                                               omnesStream_t stream);
-/* recvbuff gets rank r's sendbuff at element r * sendcount. In place: sendbuff == recvbuff + rank * sendcount. */
+/* recvbuff gets rank r's sendbuff at element r * sendcount. In place: sendbuff == recvbuff + rank
+ * * sendcount. */
 OMNES_EXPORT omnesResult_t omnesAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
-                                          omnesDataType_t datatype, omnesComm_t comm, omnesStream_t stream);
+                                          omnesDataType_t datatype, omnesComm_t comm,
+                                          omnesStream_t stream);
 /* Returns when every rank has entered it. */
 OMNES_EXPORT omnesResult_t omnesBarrier(omnesComm_t comm, omnesStream_t stream);
 

@@ -7,7 +7,8 @@
 
 namespace omnes::api {
 
-// Runs a call that returns Status and translates it; running out of memory and anything unforeseen become results.
+// Runs a call that returns Status and translates it; running out of memory and anything unforeseen
+// become results.
 template <typename Body>
 omnesResult_t guard(Body&& body) {
   try {
@@ -15,7 +16,8 @@ omnesResult_t guard(Body&& body) {
   } catch (const std::bad_alloc&) {
     return finish(base::Status(base::Code::kSystemError, "out of memory"));
   } catch (...) {
-    return finish(base::Status(base::Code::kInternalError, "an exception escaped; please report this"));
+    return finish(
+        base::Status(base::Code::kInternalError, "an exception escaped; please report this"));
   }
 }
 

@@ -33,7 +33,8 @@ Result<Reducer> checkOperator(omnesComm_t comm, omnesRedOp_t op, DataType type) 
   if (value >= kFirstCreatedOperator)
     return comm->communicator->findOperator(value - kFirstCreatedOperator, type);
   const auto builtIn = static_cast<ReduceOp>(value);
-  if (value < 0 || value >= static_cast<int>(ReduceOp::kPreMulSum) || omnes::base::nameOf(builtIn) == "?")
+  if (value < 0 || value >= static_cast<int>(ReduceOp::kPreMulSum) ||
+      omnes::base::nameOf(builtIn) == "?")
     return bad("op is " + std::to_string(value) + ", which is no omnesRedOp_t");
   if (!omnes::base::isDefined(type, builtIn))
     return bad("op " + std::string(omnes::base::nameOf(builtIn)) + " is not defined for " +
@@ -46,11 +47,14 @@ bool overlaps(const void* a, uint64_t aBytes, const void* b, uint64_t bBytes) {
   return aBytes > 0 && bBytes > 0 && x < y + bBytes && y < x + aBytes;
 }
 
-// Sizes, pointers and overlap. inPlaceOffset: where in the larger buffer the smaller one lies when in place.
-Status checkBuffers(const Shape& shape, int32_t nranks, int32_t rank, const void* send, const void* recv) {
+// Sizes, pointers and overlap. inPlaceOffset: where in the larger buffer the smaller one lies when
+// in place.
+Status checkBuffers(const Shape& shape, int32_t nranks, int32_t rank, const void* send,
+                    const void* recv) {
   const uint64_t width = omnes::base::sizeOf(shape.type);
   if (shape.count > INT64_MAX / width / static_cast<uint64_t>(nranks))
-    return bad("count is " + std::to_string(shape.count) + ": the buffers would be beyond 2^63 bytes");
+    return bad("count is " + std::to_string(shape.count) +
+               ": the buffers would be beyond 2^63 bytes");
   if (shape.count == 0) return Status::ok();
   if (send == nullptr) return bad("sendbuff is NULL");
   if (recv == nullptr) return bad("recvbuff is NULL");
@@ -66,10 +70,12 @@ Status checkBuffers(const Shape& shape, int32_t nranks, int32_t rank, const void
   return Status::ok();
 }
 
-Status runReduction(Collective collective, const void* send, void* recv, size_t count, omnesDataType_t datatype,
-                    omnesRedOp_t op, omnesComm_t comm, omnesStream_t stream) {
+Status runReduction(Collective collective, const void* send, void* recv, size_t count,
+                    omnesDataType_t datatype, omnesRedOp_t op, omnesComm_t comm,
+                    omnesStream_t stream) {
   OMNES_RETURN_IF_ERROR(checkHandle(comm));
-  if (stream != nullptr) return Status(Code::kNotSupported, "streams are not supported by this version; pass NULL");
+  if (stream != nullptr)
+    return Status(Code::kNotSupported, "streams are not supported by this version; pass NULL");
   OMNES_ASSIGN_OR_RETURN(const DataType type, checkType(datatype));
   OMNES_ASSIGN_OR_RETURN(const Reducer reducer, checkOperator(comm, op, type));
   const Shape shape{collective, count, type, reducer.op};
@@ -80,30 +86,36 @@ Status runReduction(Collective collective, const void* send, void* recv, size_t 
 
 }  // namespace
 
-omnesResult_t omnesAllReduce(const void* sendbuff, void* recvbuff, size_t count, omnesDataType_t datatype,
-                             omnesRedOp_t op, omnesComm_t comm, omnesStream_t stream) {
+omnesResult_t omnesAllReduce(const void* sendbuff, void* recvbuff, size_t count,
+                             omnesDataType_t datatype, omnesRedOp_t op, omnesComm_t comm,
+                             omnesStream_t stream) {
   return guard([&] {
-    return runReduction(Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op, comm, stream);
+    return runReduction(Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op, comm,
+                        stream);
   });
 }
 
-omnesResult_t omnesReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, omnesDataType_t datatype,
-                                 omnesRedOp_t op, omnesComm_t comm, omnesStream_t stream) {
+omnesResult_t omnesReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                 omnesDataType_t datatype, omnesRedOp_t op, omnesComm_t comm,
+                                 omnesStream_t stream) {
   return guard([&] {
-    return runReduction(Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, comm, stream);
+    return runReduction(Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op,
+                        comm, stream);
   });
 }
 
-omnesResult_t omnesAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, omnesDataType_t datatype,
-                             omnesComm_t comm, omnesStream_t stream) {
+omnesResult_t omnesAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                             omnesDataType_t datatype, omnesComm_t comm, omnesStream_t stream) {
   return guard([&] {
-    return runReduction(Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype, omnesSum, comm, stream);
+    return runReduction(Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype, omnesSum,
+                        comm, stream);
   });
 }
 
 omnesResult_t omnesBarrier(omnesComm_t comm, omnesStream_t stream) {
   return guard([&] {
-    return runReduction(Collective::kBarrier, nullptr, nullptr, 0, omnesInt8, omnesSum, comm, stream);
+    return runReduction(Collective::kBarrier, nullptr, nullptr, 0, omnesInt8, omnesSum, comm,
+                        stream);
   });
 }
 
@@ -114,11 +126,13 @@ omnesResult_t omnesRedOpCreatePreMulSum(omnesRedOp_t* op, void* scalar, omnesDat
     if (op == nullptr) return bad("op is NULL");
     if (scalar == nullptr) return bad("scalar is NULL");
     if (residence != omnesScalarDevice && residence != omnesScalarHostImmediate)
-      return bad("residence is " + std::to_string(static_cast<int>(residence)) + ", which is no omnesScalarResidence_t");
+      return bad("residence is " + std::to_string(static_cast<int>(residence)) +
+                 ", which is no omnesScalarResidence_t");
     OMNES_ASSIGN_OR_RETURN(const DataType type, checkType(datatype));
     uint64_t bits = 0;
     std::memcpy(&bits, scalar, omnes::base::sizeOf(type));
-    *op = static_cast<omnesRedOp_t>(kFirstCreatedOperator + comm->communicator->createOperator(type, bits));
+    *op = static_cast<omnesRedOp_t>(kFirstCreatedOperator +
+                                    comm->communicator->createOperator(type, bits));
     return Status::ok();
   });
 }

@@ -12,7 +12,8 @@ struct Registry {
 };
 
 Registry& registry() {
-  // Never destroyed: communicators may outlive the static destructors of a process that does not destroy them.
+  // Never destroyed: communicators may outlive the static destructors of a process that does not
+  // destroy them.
   static Registry* const instance = std::make_unique<Registry>().release();
   return *instance;
 }
@@ -40,7 +41,8 @@ bool isLiveHandle(omnesComm_t comm) {
 }
 
 omnesResult_t finish(const base::Status& status) {
-  if (!status.isOk()) [[unlikely]] lastError = status.message();
+  if (!status.isOk()) [[unlikely]]
+    lastError = status.message();
   return static_cast<omnesResult_t>(status.code());
 }
 

@@ -1,7 +1,8 @@
 // What an omnesComm_t points at, and the checks that every call makes first.
 //
-// Destroyed handles are recognised through a registry of the live ones (best effort: an address may be used again). The
-// registry's lock is taken by init, destroy, abort and finalize only, never by an operation.
+// Destroyed handles are recognised through a registry of the live ones (best effort: an address may
+// be used again). The registry's lock is taken by init, destroy, abort and finalize only, never by
+// an operation.
 #pragma once
 
 #include <atomic>
@@ -29,7 +30,8 @@ bool isLiveHandle(omnesComm_t comm);
 
 // NULL and things that are no communicator: kInvalidArgument. Does not take the registry's lock.
 inline base::Status checkHandle(omnesComm_t comm) {
-  if (comm != nullptr && comm->magic == omnesComm::kLive) [[likely]] return base::Status::ok();
+  if (comm != nullptr && comm->magic == omnesComm::kLive) [[likely]]
+    return base::Status::ok();
   return base::Status(base::Code::kInvalidArgument,
                       comm == nullptr ? "comm is NULL" : "comm is not a live communicator");
 }

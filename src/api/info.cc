@@ -8,7 +8,9 @@ using omnes::base::Status;
 
 namespace {
 
-Status nullPointer(const char* what) { return Status(Code::kInvalidArgument, std::string(what) + " is NULL"); }
+Status nullPointer(const char* what) {
+  return Status(Code::kInvalidArgument, std::string(what) + " is NULL");
+}
 
 }  // namespace
 

@@ -28,7 +28,8 @@ constexpr auto kAbortLimit = std::chrono::seconds(1);
 Result<CommRequest> readRequest(const omnesConfig_t* config) {
   CommRequest request;
   if (config == nullptr) return request;
-  // Older programs may pass a shorter struct; this version is the first, so there is one length to accept.
+  // Older programs may pass a shorter struct; this version is the first, so there is one length to
+  // accept.
   if (config->magic != OMNES_CONFIG_MAGIC || config->size < sizeof(omnesConfig_t))
     return Status(Code::kInvalidArgument,
                   "the config was not initialised; start from OMNES_CONFIG_INITIALIZER");
@@ -42,8 +43,9 @@ Result<CommRequest> readRequest(const omnesConfig_t* config) {
                   "config.blocking is " + std::to_string(config->blocking) + "; valid: 0, 1");
   if (config->deterministic != OMNES_CONFIG_UNDEF_INT) {
     if (config->deterministic != 0 && config->deterministic != 1)
-      return Status(Code::kInvalidArgument,
-                    "config.deterministic is " + std::to_string(config->deterministic) + "; valid: 0, 1");
+      return Status(
+          Code::kInvalidArgument,
+          "config.deterministic is " + std::to_string(config->deterministic) + "; valid: 0, 1");
     request.deterministic = config->deterministic == 1;
   }
   optional(config->timeoutMs, &request.timeoutMs);
@@ -67,14 +69,17 @@ Result<Config> readEnvironment() {
 }
 
 Status checkRank(int nranks, int rank) {
-  if (nranks < 1) return Status(Code::kInvalidArgument, "nranks is " + std::to_string(nranks) + "; it must be at least 1");
-  if (rank < 0 || rank >= nranks)
+  if (nranks < 1)
     return Status(Code::kInvalidArgument,
-                  "rank is " + std::to_string(rank) + "; it must be in 0.." + std::to_string(nranks - 1));
+                  "nranks is " + std::to_string(nranks) + "; it must be at least 1");
+  if (rank < 0 || rank >= nranks)
+    return Status(Code::kInvalidArgument, "rank is " + std::to_string(rank) +
+                                              "; it must be in 0.." + std::to_string(nranks - 1));
   return Status::ok();
 }
 
-Status joinWithId(omnesComm_t* comm, int nranks, const omnesUniqueId& id, int rank, const omnesConfig_t* config) {
+Status joinWithId(omnesComm_t* comm, int nranks, const omnesUniqueId& id, int rank,
+                  const omnesConfig_t* config) {
   if (comm == nullptr) return Status(Code::kInvalidArgument, "comm is NULL");
   OMNES_RETURN_IF_ERROR(checkRank(nranks, rank));
   OMNES_ASSIGN_OR_RETURN(CommRequest request, readRequest(config));
@@ -82,8 +87,10 @@ Status joinWithId(omnesComm_t* comm, int nranks, const omnesUniqueId& id, int ra
   OMNES_ASSIGN_OR_RETURN(CommSettings settings, CommSettings::from(environment, request));
   uint8_t bytes[bootstrap::kUniqueIdBytes];
   std::memcpy(bytes, id.internal, sizeof bytes);
-  OMNES_ASSIGN_OR_RETURN(bootstrap::MeetingPoint point, bootstrap::MeetingPoint::fromUniqueId(bytes));
-  OMNES_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made, Communicator::join(point, rank, nranks, settings));
+  OMNES_ASSIGN_OR_RETURN(bootstrap::MeetingPoint point,
+                         bootstrap::MeetingPoint::fromUniqueId(bytes));
+  OMNES_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made,
+                         Communicator::join(point, rank, nranks, settings));
   *comm = omnes::api::makeHandle(std::move(made));
   return Status::ok();
 }
@@ -108,8 +115,10 @@ Status joinAll(omnesComm_t* comms, int nranks) {
     auto thread = omnes::base::Thread::start("omnes-init", [&, rank] {
       results[rank] = joinWithId(&made[rank], nranks, id, rank, nullptr);
     });
-    if (!thread.isOk()) results[rank] = thread.status();
-    else threads.push_back(std::move(thread).value());
+    if (!thread.isOk())
+      results[rank] = thread.status();
+    else
+      threads.push_back(std::move(thread).value());
   }
   threads.clear();  // joins
   for (const Status& result : results) {
@@ -147,8 +156,10 @@ omnesResult_t omnesCommInitEnv(omnesComm_t* comm, const omnesConfig_t* config) {
     OMNES_ASSIGN_OR_RETURN(Config environment, readEnvironment());
     OMNES_ASSIGN_OR_RETURN(CommSettings settings, CommSettings::from(environment, request));
     const omnes::base::LauncherVariables launcher = omnes::base::launcherVariables();
-    OMNES_ASSIGN_OR_RETURN(bootstrap::LaunchInfo info, bootstrap::readLaunchInfo(environment, launcher));
-    OMNES_ASSIGN_OR_RETURN(bootstrap::MeetingPoint point, bootstrap::readMeetingPoint(environment, launcher, info));
+    OMNES_ASSIGN_OR_RETURN(bootstrap::LaunchInfo info,
+                           bootstrap::readLaunchInfo(environment, launcher));
+    OMNES_ASSIGN_OR_RETURN(bootstrap::MeetingPoint point,
+                           bootstrap::readMeetingPoint(environment, launcher, info));
     OMNES_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made,
                            Communicator::join(point, static_cast<int32_t>(info.rank),
                                               static_cast<int32_t>(info.nranks), settings));
@@ -160,7 +171,8 @@ omnesResult_t omnesCommInitEnv(omnesComm_t* comm, const omnesConfig_t* config) {
 omnesResult_t omnesCommFinalize(omnesComm_t comm) {
   return guard([&]() -> Status {
     if (comm == nullptr) return Status::ok();
-    if (!omnes::api::isLiveHandle(comm)) return Status(Code::kInvalidArgument, "comm is not a live communicator");
+    if (!omnes::api::isLiveHandle(comm))
+      return Status(Code::kInvalidArgument, "comm is not a live communicator");
     if (comm->isFinalized) return Status(Code::kInvalidArgument, "comm was finalized before");
     // Operations of the NULL stream are done when their call returns: nothing is left to wait for.
     comm->isFinalized = true;
@@ -172,7 +184,8 @@ omnesResult_t omnesCommDestroy(omnesComm_t comm) {
   return guard([&]() -> Status {
     if (comm == nullptr) return Status::ok();
     if (!omnes::api::forgetHandle(comm))
-      return Status(Code::kInvalidArgument, "comm is not a live communicator; was it destroyed before?");
+      return Status(Code::kInvalidArgument,
+                    "comm is not a live communicator; was it destroyed before?");
     comm->magic = 0;
     std::unique_ptr<omnesComm> owned(comm);
     return Status::ok();
@@ -183,13 +196,15 @@ omnesResult_t omnesCommAbort(omnesComm_t comm) {
   return guard([&]() -> Status {
     if (comm == nullptr) return Status::ok();
     if (!omnes::api::forgetHandle(comm))
-      return Status(Code::kInvalidArgument, "comm is not a live communicator; was it destroyed or aborted before?");
+      return Status(Code::kInvalidArgument,
+                    "comm is not a live communicator; was it destroyed or aborted before?");
     std::unique_ptr<omnesComm> owned(comm);
     owned->communicator->abort();
     if (!owned->communicator->waitUntilIdle(kAbortLimit)) {
       // A thread that does not come out must not find its communicator gone: better to leak it.
       static_cast<void>(owned.release());
-      return Status(Code::kInternalError, "a call did not come out of the aborted communicator within a second");
+      return Status(Code::kInternalError,
+                    "a call did not come out of the aborted communicator within a second");
     }
     owned->magic = 0;
     return Status::ok();

@@ -1,8 +1,10 @@
-// What a rank says about itself where its peers can read it: the operation it entered last, and the one it finished.
+// What a rank says about itself where its peers can read it: the operation it entered last, and the
+// one it finished.
 //
-// Written by its owner at every call, after the first chunk is out; read by peers only in the slow part of a wait, to
-// turn calls that would never meet into an error and to name who is late. A sequence lock of atomics: the owner never
-// waits, a reader that meets a change under way reads again. Lies in shared memory, zeroed at start.
+// Written by its owner at every call, after the first chunk is out; read by peers only in the slow
+// part of a wait, to turn calls that would never meet into an error and to name who is late. A
+// sequence lock of atomics: the owner never waits, a reader that meets a change under way reads
+// again. Lies in shared memory, zeroed at start.
 #pragma once
 
 #include <atomic>
@@ -34,7 +36,8 @@ class alignas(128) Board {
     fingerprint_.store(entry.fingerprint, std::memory_order_release);
     count_.store(entry.count, std::memory_order_release);
     kind_.store(uint64_t{entry.collective} << 32 | entry.type, std::memory_order_release);
-    op_.store(uint64_t{entry.op} << 32 | static_cast<uint32_t>(entry.root), std::memory_order_release);
+    op_.store(uint64_t{entry.op} << 32 | static_cast<uint32_t>(entry.root),
+              std::memory_order_release);
     // V1: pairs with V2: the fields are complete.
     version_.store(version + 2, std::memory_order_release);
   }

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <memory>
 
 namespace omnes::base {
 namespace {
@@ -19,8 +20,9 @@ class MonotonicClock final : public Clock {
 }  // namespace
 
 const Clock& Clock::monotonic() {
-  static const MonotonicClock clock;
-  return clock;
+  // Never destroyed: threads that nobody joins look at it while the process ends.
+  static const Clock* const clock = std::make_unique<MonotonicClock>().release();
+  return *clock;
 }
 
 int Deadline::pollMs(const Clock& clock, int capMs) const {

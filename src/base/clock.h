@@ -41,7 +41,8 @@ class Deadline {
     const Duration left = at_ - clock.now().sinceStart;
     return left < Duration::zero() ? Duration::zero() : left;
   }
-  // For poll() and epoll_wait(): milliseconds rounded up, at most `capMs`; -1 when never and no cap (capMs < 0).
+  // For poll() and epoll_wait(): milliseconds rounded up, at most `capMs`; -1 when never and no cap
+  // (capMs < 0).
   int pollMs(const Clock& clock, int capMs = -1) const;
 
  private:

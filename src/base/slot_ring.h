@@ -1,13 +1,16 @@
-// A one-way ring of slots in memory that several processes map: one sender, one or more readers (multicast).
+// A one-way ring of slots in memory that several processes map: one sender, one or more readers
+// (multicast).
 //
-// A slot is one header line (sequence, fingerprint, up to 48 bytes of payload) followed by a body for longer payloads.
-// The sequence is the flag: chunk number + 1, stored last with release, never reset, so no head index exists and no
-// ABA is possible. Each reader owns one tail line with the number of chunks it has consumed; the sender may reuse a
-// slot when the slowest reader has consumed what it held ("credit").
+// A slot is one header line (sequence, fingerprint, up to 48 bytes of payload) followed by a body
+// for longer payloads. The sequence is the flag: chunk number + 1, stored last with release, never
+// reset, so no head index exists and no ABA is possible. Each reader owns one tail line with the
+// number of chunks it has consumed; the sender may reuse a slot when the slowest reader has
+// consumed what it held ("credit").
 //
-// SlotSender and SlotReceiver are private views (cursor, cached limit) of one side; the memory they borrow must
-// outlive them and start zeroed. Each view is used by one thread at a time. Indices come from local geometry only: a
-// scribbling peer can corrupt payloads and stall us, but not move our reads and writes out of the ring.
+// SlotSender and SlotReceiver are private views (cursor, cached limit) of one side; the memory they
+// borrow must outlive them and start zeroed. Each view is used by one thread at a time. Indices
+// come from local geometry only: a scribbling peer can corrupt payloads and stall us, but not move
+// our reads and writes out of the ring.
 #pragma once
 
 #include <atomic>
@@ -39,7 +42,8 @@ struct SlotRingGeometry {
   uint32_t slots = 2;
   size_t bodyBytes = 0;
 
-  // The extra line keeps the stride away from powers of two, which would put all slots on the same cache sets.
+  // The extra line keeps the stride away from powers of two, which would put all slots on the same
+  // cache sets.
   static constexpr size_t strideOf(size_t bodyBytes) {
     const size_t body = (bodyBytes + kLineBytes - 1) / kLineBytes * kLineBytes;
     return sizeof(SlotHeader) + body + (body == 0 ? 0 : kLineBytes);
@@ -99,7 +103,8 @@ class SlotSender {
         slowest_ = i;
       }
     }
-    // A tail ahead of what was sent can only be a scribble; it must not grant more than a full ring.
+    // A tail ahead of what was sent can only be a scribble; it must not grant more than a full
+    // ring.
     limit_ = (least < next_ ? least : next_) + ring_.slots;
     return next_ < limit_;
   }
@@ -118,7 +123,10 @@ class SlotReceiver {
  public:
   SlotReceiver() = default;
   SlotReceiver(const SlotRingGeometry& ring, SlotTail* tail)
-      : ring_(ring), stride_(SlotRingGeometry::strideOf(ring.bodyBytes)), tail_(tail), slot_(header(0)) {}
+      : ring_(ring),
+        stride_(SlotRingGeometry::strideOf(ring.bodyBytes)),
+        tail_(tail),
+        slot_(header(0)) {}
 
   // Whether the next chunk has arrived.
   bool tryPeek() const {

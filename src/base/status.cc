@@ -27,10 +27,16 @@ Status Status::fromErrno(int savedErrno, std::string_view what) {
   // GNU strerror_r: returns a pointer that may or may not be `text`.
   const char* reason = strerror_r(savedErrno, text, sizeof text);
   std::string message(what);
-  message.append(": ").append(reason).append(" (errno ").append(std::to_string(savedErrno)).append(")");
+  message.append(": ")
+      .append(reason)
+      .append(" (errno ")
+      .append(std::to_string(savedErrno))
+      .append(")");
   rlimit limit;
   if (savedErrno == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    message.append("; this process may open ").append(std::to_string(limit.rlim_cur)).append(" files (ulimit -n)");
+    message.append("; this process may open ")
+        .append(std::to_string(limit.rlim_cur))
+        .append(" files (ulimit -n)");
   }
   return Status(Code::kSystemError, std::move(message));
 }

@@ -1,8 +1,9 @@
 // Status and Result<T>: how every function inside omnes reports failure.
 //
-// OK carries no text and costs one pointer compare; a message is built only on failure, by the first
-// function that sees the cause (with errno text and remedy). Callers may add context, never replace it.
-// Values of Code equal omnesResult_t, so the C shim translates by a cast. Thread-compatible value types.
+// OK carries no text and costs one pointer compare; a message is built only on failure, by the
+// first function that sees the cause (with errno text and remedy). Callers may add context, never
+// replace it. Values of Code equal omnesResult_t, so the C shim translates by a cast.
+// Thread-compatible value types.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,9 @@ class [[nodiscard]] Status {
   bool isOk() const { return code_ == Code::kOk; }
   Code code() const { return code_; }
   // Empty when OK. Valid while this Status (or a copy) lives.
-  std::string_view message() const { return message_ ? std::string_view(*message_) : std::string_view(); }
+  std::string_view message() const {
+    return message_ ? std::string_view(*message_) : std::string_view();
+  }
   // The same code with "context: " in front of the message; OK stays OK.
   Status withContext(std::string_view context) const;
 
@@ -54,7 +57,7 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}        // NOLINT: implicit by design
+  Result(T value) : value_(std::move(value)) {}          // NOLINT: implicit by design
   Result(Status status) : status_(std::move(status)) {}  // NOLINT: implicit by design
 
   bool isOk() const { return value_.has_value(); }
@@ -75,10 +78,9 @@ class [[nodiscard]] Result {
 #define OMNES_CONCAT_INNER_(a, b) a##b
 #define OMNES_CONCAT_(a, b) OMNES_CONCAT_INNER_(a, b)
 
-#define OMNES_RETURN_IF_ERROR(expression)                              \
-  do {                                                                 \
-    if (::omnes::base::Status status_ = (expression); !status_.isOk()) \
-      return status_;                                                  \
+#define OMNES_RETURN_IF_ERROR(expression)                                              \
+  do {                                                                                 \
+    if (::omnes::base::Status status_ = (expression); !status_.isOk()) return status_; \
   } while (0)
 
 #define OMNES_ASSIGN_OR_RETURN(declaration, expression) \

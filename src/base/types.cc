@@ -80,7 +80,8 @@ DataType wireType(DataType type, ReduceOp op) {
     return sizeOf(type) <= 2 && !exactInType ? DataType::kFloat32 : type;
   }
   if (op != ReduceOp::kAvg || sizeOf(type) == 8) return type;
-  const bool isUnsigned = type == DataType::kUint8 || type == DataType::kUint16 || type == DataType::kUint32;
+  const bool isUnsigned =
+      type == DataType::kUint8 || type == DataType::kUint16 || type == DataType::kUint32;
   return isUnsigned ? DataType::kUint64 : DataType::kInt64;
 }
 

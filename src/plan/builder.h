@@ -68,9 +68,9 @@ class Builder {
 // Reduces the base of every index to [0, modulus). Part of build(); combinators need it too.
 void normalise(Plan& plan);
 
-// Sets the plan's largest chunks from what this rank sends. Part of build() and compose(). Right as it
-// is when all ranks send alike; an algorithm in which they do not (a fold) must set the largest of
-// all ranks afterwards, since slices are cut by it.
+// Sets the plan's largest chunks from what this rank sends. Part of build() and compose(). Right as
+// it is when all ranks send alike; an algorithm in which they do not (a fold) must set the largest
+// of all ranks afterwards, since slices are cut by it.
 void declareChunks(Plan& plan);
 
 }  // namespace omnes::plan

@@ -1,5 +1,5 @@
-// Who shares what: the levels that algorithms may know about, innermost first (core group, node, rack, ...).
-// Issue A1 only has the flat case; the struct is the one that src/topo fills later.
+// Who shares what: the levels that algorithms may know about, innermost first (core group, node,
+// rack, ...). Issue A1 only has the flat case; the struct is the one that src/topo fills later.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 namespace omnes::plan {
 
 struct Level {
-  // group[r] = index of the group that rank r belongs to at this level; groups nest in the next level's groups.
+  // group[r] = index of the group that rank r belongs to at this level; groups nest in the next
+  // level's groups.
   std::vector<int32_t> group;
 };
 

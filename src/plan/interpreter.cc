@@ -512,8 +512,8 @@ Status Machine::runMove(State& state, const Thread& thread, const Instance& inst
     Status status = takeOperand(state, thread, instance, source, &operands, &extents);
     if (!status.isOk()) return status;
   }
-  if (step.op == Op::kNone && operands.size() != 1)
-    return wrong(where(thread, instance) + ": a copy of several");
+  if (operands.empty() || (step.op == Op::kNone && operands.size() != 1))
+    return wrong(where(thread, instance) + ": not the right number of operands");
   const Collective collective = plans_[0].collective;
   if (step.op == Op::kReduce &&
       (collective == Collective::kAllGather || collective == Collective::kBroadcast))

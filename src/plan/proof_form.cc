@@ -71,6 +71,9 @@ Status FormCheck::checkSet() const {
       return bad(name + " is of another collective, algorithm or root than rank 0's");
     if (plan.blocks != first.blocks || plan.cut != first.cut || plan.minCredits != first.minCredits)
       return bad(name + " differs from rank 0's in blocks, cut or credits");
+    if (plan.maxInputChunkBlocks != first.maxInputChunkBlocks ||
+        plan.maxPartialChunkBlocks != first.maxPartialChunkBlocks)
+      return bad(name + " declares other largest chunks than rank 0's");
     if (plan.lanes.size() != first.lanes.size())
       return bad(name + " has another number of lanes than rank 0's");
     base::Status status = checkPlan(plan);

@@ -41,6 +41,7 @@ class Compiler {
   Status expand(int32_t rank);
   Status add(int32_t rank, int32_t index, int32_t iteration);
   Status addExtents(Operation* operation, uint32_t number);
+  Status checkSinks(const Operation& operation, uint32_t number) const;
   Status addOut(const Ref& sink, uint32_t number);
   Status newLink(const Ref& sink, uint32_t number);
   Status addIns(Operation* operation, uint32_t number);
@@ -144,10 +145,25 @@ Status Compiler::addExtents(Operation* operation, uint32_t number) {
                       toText(ref) + " holds other extents than the step's first slice");
     }
   }
+  return checkSinks(*operation, number);
+}
+
+// Slots are as large as the largest chunk that the plan declares; and no block is written twice at
+// once.
+Status Compiler::checkSinks(const Operation& operation, uint32_t number) const {
+  const Plan& plan = program_.planOf(operation);
   int32_t scratchSinks = 0;
   int32_t outputSinks = 0;
-  for (const Ref& sink : operation->step->sinks) {
-    if (sink.kind != Ref::Kind::kSlice) continue;
+  for (const Ref& sink : operation.step->sinks) {
+    if (sink.kind == Ref::Kind::kLink) {
+      const int32_t most =
+          sink.mark == Mark::kInput ? plan.maxInputChunkBlocks : plan.maxPartialChunkBlocks;
+      if (operation.extents.count > most)
+        return failAt(number, Property::kMemory,
+                      toText(sink) + ": a chunk of " + std::to_string(operation.extents.count) +
+                          " blocks, declared are at most " + std::to_string(most));
+      continue;
+    }
     ++(sink.space == Space::kScratch ? scratchSinks : outputSinks);
   }
   if (outputSinks > 1 || scratchSinks > 1)

@@ -22,13 +22,24 @@ struct LaneProof {
   Matching matching;
 };
 
-Status prepareLane(std::span<const Plan> plans, bool inPlace, int32_t lane, proof::LinkTable* table, LaneProof* proof) {
+Status prepareLane(std::span<const Plan> plans, bool inPlace, int32_t lane, proof::LinkTable* table,
+                   LaneProof* proof) {
   OMNES_RETURN_IF_ERROR(proof::compile(plans, inPlace, lane, table, &proof->program));
   return proof::match(proof->program, &proof->matching);
 }
 
-Status checkLent(const LaneProof& lane) {
-  const int32_t slots = lane.program.plans[0].minCredits;
+// Lent chunks that take slots all the same: the waits of both kinds at once. What makes progress
+// under these also does so with only slots, with everything lent, and when each link decides for
+// itself.
+Status checkMixed(const LaneProof& lane, int32_t slots) {
+  Lending lending = proof::findLending(lane.program);
+  if (lending.tooMany)
+    return proof::fail(lane.program, proof::Property::kMemory, "too many lent blocks to prove");
+  std::fill(lending.isLent.begin(), lending.isLent.end(), uint8_t{0});
+  return proof::checkProgress(lane.program, lane.matching, slots, &lending);
+}
+
+Status checkLent(const LaneProof& lane, int32_t slots) {
   const Lending lending = proof::findLending(lane.program);
   if (lending.tooMany)
     return proof::fail(lane.program, proof::Property::kMemory, "too many lent blocks to prove");
@@ -36,11 +47,12 @@ Status checkLent(const LaneProof& lane) {
 }
 
 Status checkCredits(const LaneProof& lane, int32_t credits) {
+  const int32_t declared = lane.program.plans[0].minCredits;
+  if (credits == 0) return checkLent(lane, declared);
   if (credits > 0) return proof::checkProgress(lane.program, lane.matching, credits, nullptr);
-  if (credits == 0) return checkLent(lane);
-  OMNES_RETURN_IF_ERROR(
-      proof::checkProgress(lane.program, lane.matching, lane.program.plans[0].minCredits, nullptr));
-  return checkLent(lane);
+  // Slots alone first: should they be too few, the trace says so without talk of lending.
+  OMNES_RETURN_IF_ERROR(proof::checkProgress(lane.program, lane.matching, declared, nullptr));
+  return checkMixed(lane, declared);
 }
 
 int64_t blocksOf(const Step& step) {
@@ -55,7 +67,8 @@ void count(const Step& step, int64_t times, Counters* counters) {
   for (const Ref& sink : step.sinks) {
     if (sink.kind != Ref::Kind::kLink) continue;
     counters->messages += times * sink.run.count;
-    (sink.mark == Mark::kInput ? counters->inputBlocks : counters->partialBlocks) += times * blocks * sink.run.count;
+    (sink.mark == Mark::kInput ? counters->inputBlocks : counters->partialBlocks) +=
+        times * blocks * sink.run.count;
   }
   if (step.kind != Step::Kind::kMove || step.op != Op::kReduce) return;
   for (const Ref& source : step.sources)
@@ -72,14 +85,16 @@ base::Result<Proof> verify(std::span<const Plan> plans, const VerifyOptions& opt
   proof::LinkTable table;
   for (size_t lane = 0; lane < plans[0].lanes.size(); ++lane) {
     LaneProof laneProof;
-    OMNES_RETURN_IF_ERROR(prepareLane(plans, options.inPlace, static_cast<int32_t>(lane), &table, &laneProof));
+    OMNES_RETURN_IF_ERROR(
+        prepareLane(plans, options.inPlace, static_cast<int32_t>(lane), &table, &laneProof));
     OMNES_RETURN_IF_ERROR(
         proof::checkValues(laneProof.program, laneProof.matching, &proof.sameOrderOnAllRanks));
     OMNES_RETURN_IF_ERROR(proof::checkScratchReuse(laneProof.program));
     OMNES_RETURN_IF_ERROR(checkCredits(laneProof, options.credits));
     proof.rounds = std::max(proof.rounds, laneProof.matching.rounds);
     proof.writesAfterAllPeers &= laneProof.matching.writesAfterAllPeers;
-    proof.steps += static_cast<int64_t>(laneProof.program.operations.size()) * proof::slicesFor(laneProof.program);
+    proof.steps += static_cast<int64_t>(laneProof.program.operations.size()) *
+                   proof::slicesFor(laneProof.program);
   }
   return proof;
 }
@@ -90,14 +105,15 @@ base::Result<int32_t> leastCredits(std::span<const Plan> plans, bool inPlace) {
   int32_t least = 0;
   for (size_t lane = 0; lane < plans[0].lanes.size(); ++lane) {
     LaneProof laneProof;
-    OMNES_RETURN_IF_ERROR(prepareLane(plans, inPlace, static_cast<int32_t>(lane), &table, &laneProof));
+    OMNES_RETURN_IF_ERROR(
+        prepareLane(plans, inPlace, static_cast<int32_t>(lane), &table, &laneProof));
     if (laneProof.program.links.empty()) continue;
-    // No link ever holds more than all its chunks of all slices, so that many slots are as good as endless ones.
-    const int64_t most = static_cast<int64_t>(laneProof.program.outs.size()) * proof::slicesFor(laneProof.program);
-    const Lending lending = proof::findLending(laneProof.program);
+    // No link ever holds more than all its chunks of all slices, so that many slots are as good as
+    // endless ones.
+    const int64_t most =
+        static_cast<int64_t>(laneProof.program.outs.size()) * proof::slicesFor(laneProof.program);
     for (int32_t slots = std::max(least, 1);; ++slots) {
-      Status status = proof::checkProgress(laneProof.program, laneProof.matching, slots, nullptr);
-      if (status.isOk()) status = proof::checkProgress(laneProof.program, laneProof.matching, slots, &lending);
+      const Status status = checkMixed(laneProof, slots);
       least = slots;
       if (status.isOk()) break;
       if (slots >= most) return status;
@@ -114,7 +130,8 @@ Counters countersOf(const Plan& plan) {
     for (const Step& step : lane.steps) {
       if (step.kind == Step::Kind::kLoop) times = step.iterations;
       if (step.kind == Step::Kind::kEndLoop) times = 1;
-      if (step.kind != Step::Kind::kLoop && step.kind != Step::Kind::kEndLoop) count(step, times, &counters);
+      if (step.kind != Step::Kind::kLoop && step.kind != Step::Kind::kEndLoop)
+        count(step, times, &counters);
     }
     most.messages = std::max(most.messages, counters.messages);
     most.inputBlocks = std::max(most.inputBlocks, counters.inputBlocks);

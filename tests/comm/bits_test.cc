@@ -147,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(All, ScatterBits,
 TEST(Deterministic, PrefixOfALongerMessageHasTheSameBits) {
   constexpr int kRanks = 5;
   constexpr size_t kMost = kSanitized ? 60000 : 200000;
-  ThreadRanks ranks(kRanks, {.deterministic = 1});
+  ThreadRanks ranks(kRanks, {.algo = "", .deterministic = 1});
   for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
     const std::vector<Bytes> inputs = inputsFor(kRanks, type, kMost, false);
     const Bytes expected = reducedInRankOrder(type, ReduceOp::kSum, inputs);

@@ -78,7 +78,8 @@ uint64_t seedFromEnvironment(const char* name, uint64_t fallback) {
   return text == nullptr ? fallback : std::strtoull(text, nullptr, 0);
 }
 
-// OMNES_TEST_SEEDS runs that many seeds from OMNES_TEST_SEED on; a failure prints the one to replay.
+// OMNES_TEST_SEEDS runs that many seeds from OMNES_TEST_SEED on; a failure prints the one to
+// replay.
 TEST(Mem, EveryAlgorithmIsExactUnderRandomDelays) {
   const uint64_t first = seedFromEnvironment("OMNES_TEST_SEED", 1);
   const uint64_t seeds = seedFromEnvironment("OMNES_TEST_SEEDS", 1000);
@@ -105,10 +106,10 @@ TEST(Mem, EveryAlgorithmIsExactUnderRandomDelays) {
       const std::string error = wide ? runCase<uint32_t>(world, algorithm, c, random)
                                      : runCase<uint8_t>(world, algorithm, c, random);
       if (error.find("does not fit") != std::string::npos) continue;
-      ASSERT_EQ(error, "") << "seed " << seed << " n " << n << " " << plan::nameOf(algorithm.collective)
-                           << " " << algorithm.name << " count " << c.shape.count << " in place "
-                           << c.inPlace << "; replay with OMNES_TEST_SEED=" << seed
-                           << " OMNES_TEST_SEEDS=1";
+      ASSERT_EQ(error, "") << "seed " << seed << " n " << n << " "
+                           << plan::nameOf(algorithm.collective) << " " << algorithm.name
+                           << " count " << c.shape.count << " in place " << c.inPlace
+                           << "; replay with OMNES_TEST_SEED=" << seed << " OMNES_TEST_SEEDS=1";
     }
   }
 }

@@ -41,9 +41,9 @@ std::string MemWorld::run(const algorithms::Algorithm& algorithm, const core::Sh
   std::vector<core::Prepared> prepared(nranks_);
   std::string error;
   for (int32_t rank = 0; rank < nranks_; ++rank) {
-    auto made = core::prepare(
-        algorithm.make({.rank = rank, .nranks = nranks_}), shape,
-        [&](const transports::LinkShape& link) { return openLink(rank, link); });
+    auto made =
+        core::prepare(algorithm.make({.rank = rank, .nranks = nranks_}), shape,
+                      [&](const transports::LinkShape& link) { return openLink(rank, link); });
     if (!made.isOk()) return std::string(made.status().message());
     prepared[rank] = std::move(made).value();
   }

@@ -18,7 +18,8 @@ class MemWorld {
   explicit MemWorld(const transports::mem::HubOptions& options);
   ~MemWorld();
 
-  // Runs one call of the algorithm on all ranks; buffers[r] are rank r's. Empty text on success, else what went wrong.
+  // Runs one call of the algorithm on all ranks; buffers[r] are rank r's. Empty text on success,
+  // else what went wrong.
   std::string run(const algorithms::Algorithm& algorithm, const core::Shape& shape,
                   const std::vector<core::CallBuffers>& buffers, uint64_t scalarBits = 0);
   // The same with fingerprints[r] instead of one for all.

@@ -8,9 +8,9 @@
 #include <atomic>
 #include <random>
 
-#include "unit/bootstrap_ranks.h"
 #include "core/bootstrap/acceptor.h"
 #include "core/bootstrap/local_channel.h"
+#include "unit/bootstrap_ranks.h"
 
 namespace omnes::core::bootstrap {
 namespace {

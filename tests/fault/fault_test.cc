@@ -1,4 +1,5 @@
-// Ranks that die, never come, or call something else: everybody ends, in time, with the name of the culprit.
+// Ranks that die, never come, or call something else: everybody ends, in time, with the name of the
+// culprit.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -22,15 +23,16 @@ int codeOf(const ProcessResult& result) {
 }
 
 // All ranks but `except` ended by themselves with the code, within the limit, naming `name`.
-void expectAll(const std::vector<ProcessResult>& results, int code, const std::string& name, milliseconds limit,
-               int except = -1) {
+void expectAll(const std::vector<ProcessResult>& results, int code, const std::string& name,
+               milliseconds limit, int except = -1) {
   for (size_t rank = 0; rank < results.size(); ++rank) {
     if (static_cast<int>(rank) == except) continue;
     const ProcessResult& result = results[rank];
     EXPECT_TRUE(result.hasEnded) << "rank " << rank << " hangs: " << result.output;
     EXPECT_EQ(result.signal, 0) << "rank " << rank << ": " << result.output;
     EXPECT_EQ(codeOf(result), code) << "rank " << rank << ": " << result.output;
-    EXPECT_NE(result.output.find(name), std::string::npos) << "rank " << rank << ": " << result.output;
+    EXPECT_NE(result.output.find(name), std::string::npos)
+        << "rank " << rank << ": " << result.output;
     EXPECT_LT(result.endedAfter, limit) << "rank " << rank;
   }
 }
@@ -96,7 +98,8 @@ TEST_P(Mismatch, EveryRankReturnsInvalidUsageWithBothSides) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fault, Mismatch,
-                         ::testing::Values("count", "small", "slices", "type", "op", "order", "collective"));
+                         ::testing::Values("count", "small", "slices", "type", "op", "order",
+                                           "collective"));
 
 TEST(Fault, AbortFromAnotherThreadEndsAllRanks) {
   ProcessGroup group;

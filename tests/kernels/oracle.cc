@@ -139,18 +139,20 @@ uint64_t reduceInteger(const Reduction& reduction, const std::vector<uint64_t>& 
   const auto wrap = [&](Int128 v) {
     return value(static_cast<uint64_t>(static_cast<Uint128>(v) % modulus));
   };
+  // Modulo 2^128, which is enough: everything is wrapped to 64 bits or fewer.
+  const auto times = [](Int128 a, Int128 b) {
+    return static_cast<Int128>(static_cast<Uint128>(a) * static_cast<Uint128>(b));
+  };
   Int128 acc = value(codes[0]);
   const Int128 factor = value(reduction.scalarBits);
-  if (reduction.op == ReduceOp::kPreMulSum) acc = wrap(acc * factor);
+  if (reduction.op == ReduceOp::kPreMulSum) acc = wrap(times(acc, factor));
   for (size_t i = 1; i < codes.size(); ++i) {
     const Int128 v = value(codes[i]);
     switch (reduction.op) {
       case ReduceOp::kSum: acc = wrap(acc + v); break;
-      case ReduceOp::kPreMulSum: acc = wrap(acc + wrap(v * factor)); break;
+      case ReduceOp::kPreMulSum: acc = wrap(acc + wrap(times(v, factor))); break;
       case ReduceOp::kAvg: acc = bits == 64 ? wrap(acc + v) : acc + v; break;
-      case ReduceOp::kProd:
-        acc = wrap(static_cast<Int128>(static_cast<Uint128>(acc) * static_cast<Uint128>(v)));
-        break;
+      case ReduceOp::kProd: acc = wrap(times(acc, v)); break;
       case ReduceOp::kMax: acc = std::max(acc, v); break;
       case ReduceOp::kMin: acc = std::min(acc, v); break;
       case ReduceOp::kBand: acc = acc & v; break;

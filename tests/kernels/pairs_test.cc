@@ -15,6 +15,9 @@ namespace {
 #ifdef OMNES_LONG_TEST
 constexpr size_t kOraclePairs = 10'000'000;
 constexpr size_t kSimdPairs = 100'000'000;
+#elif defined(OMNES_LIGHT_TEST)
+constexpr size_t kOraclePairs = 20'000;
+constexpr size_t kSimdPairs = 200'000;
 #else
 constexpr size_t kOraclePairs = 200'000;
 constexpr size_t kSimdPairs = 10'000'000;
@@ -151,7 +154,7 @@ TEST_P(PairsTest, ScalarEqualsTheOracle) {
 TEST_P(PairsTest, SimdEqualsScalar) {
   const Pair pair = GetParam();
   const size_t width = base::sizeOf(pair.type);
-  const size_t perTarget = width == 2 ? kSimdPairs / 4 : kSimdPairs / 40;
+  const size_t perTarget = width == 2 ? kSimdPairs : kSimdPairs / 40;
   forEachTarget([&](const char* name) {
     SCOPED_TRACE(name);
     const ReduceFunction simd = selectReduce(pair.type, pair.op);

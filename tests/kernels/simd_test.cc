@@ -152,6 +152,12 @@ class Trial {
   std::vector<uint8_t> actual_;
 };
 
+#ifdef OMNES_LIGHT_TEST
+constexpr size_t kOffsetStep = 7;  // all offsets still come up, with some of the counts
+#else
+constexpr size_t kOffsetStep = 1;
+#endif
+
 class SimdTest : public ::testing::TestWithParam<Pair> {};
 
 TEST_P(SimdTest, EveryTargetEqualsTheScalarReference) {
@@ -165,7 +171,7 @@ TEST_P(SimdTest, EveryTargetEqualsTheScalarReference) {
     ASSERT_NE(simd, nullptr);
     Random random(kSeed);
     for (size_t count = 0; count <= 130; ++count) {
-      for (size_t offset = 0; offset < 64; ++offset) {
+      for (size_t offset = count % kOffsetStep; offset < 64; offset += kOffsetStep) {
         Trial trial(pair, &random);
         trial.elements_ = count;
         const size_t sources = 1 + (count + offset) % 4;
@@ -178,7 +184,7 @@ TEST_P(SimdTest, EveryTargetEqualsTheScalarReference) {
       for (size_t sinks = 1; sinks <= 4; ++sinks) {
         for (int repeat = 0; repeat < 4; ++repeat) {
           Trial trial(pair, &random);
-          trial.elements_ = 200 + random.below(1500);
+          trial.elements_ = 200 + random.below(repeat == 3 ? 5500 : 1500);
           trial.run(simd, scalar, sources, sinks, trial.elements_, random.below(64), repeat < 2,
                     repeat % 2 == 1);
           if (HasFailure()) return;

@@ -1,6 +1,7 @@
 """all_reduce_perf as threads, as processes by hand and under mpirun: right for every type, operator and rank count.
 
-usage: launch_test.py ALL_REDUCE_PERF threads|processes|mpirun [RANKS...]
+usage: launch_test.py [--light] ALL_REDUCE_PERF threads|processes|mpirun [RANKS...]
+--light: fewer rank counts and sizes, for builds with a sanitizer.
 Exits 77 (skipped) when mpirun is asked for and there is none.
 """
 import os
@@ -12,6 +13,10 @@ SWEEPS = [
     "-b 1 -e 1M -f 3 -d all -o all -n 1 -w 0".split(),
     "-b 4M -e 64M -f 4 -d float -o sum -n 1 -w 0".split(),
     "-b 4M -e 64M -f 4 -d bfloat16 -o sum -n 1 -w 0".split(),
+]
+LIGHT_SWEEPS = [
+    "-b 1 -e 64K -f 5 -d all -o all -n 1 -w 0".split(),
+    "-b 4M -e 4M -d bfloat16 -o sum -n 1 -w 0".split(),
 ]
 TIMEOUT = 120
 # An operation that does not come to its end says why before this test gives up.
@@ -67,15 +72,17 @@ def check(results, ranks, sweep):
 
 
 def main():
-    binary, way = sys.argv[1:3]
-    counts = [int(word) for word in sys.argv[3:]] or [1, 2, 3, 4, 5, 7, 8]
+    words = sys.argv[1:]
+    light = words[0] == "--light"
+    binary, way, *rest = words[1:] if light else words
+    counts = [int(word) for word in rest] or ([1, 3] if light else [1, 2, 3, 4, 5, 7, 8])
     if way == "mpirun" and shutil.which("mpirun") is None:
         print("skipped: there is no mpirun")
         return 77
     run = {"threads": run_threads, "processes": run_processes, "mpirun": run_mpirun}[way]
     failed = 0
     for ranks in counts:
-        for sweep in SWEEPS:
+        for sweep in LIGHT_SWEEPS if light else SWEEPS:
             problem = check(run(binary, ranks, sweep), ranks, sweep)
             failed += bool(problem)
             print(f"{'FAILED' if problem else 'ok'}: {ranks} ranks by {way}: {' '.join(sweep)}  {problem}", flush=True)

@@ -22,7 +22,8 @@ std::string freshAddress() {
   uint64_t bits = 0;
   if (!base::randomBytes(std::as_writable_bytes(std::span(&bits, 1))).isOk()) std::abort();
   char text[64];
-  std::snprintf(text, sizeof text, "unix:@omnes-test-%016llx", static_cast<unsigned long long>(bits));
+  std::snprintf(text, sizeof text, "unix:@omnes-test-%016llx",
+                static_cast<unsigned long long>(bits));
   return text;
 }
 
@@ -89,7 +90,8 @@ void ProcessGroup::pump(int ms) {
   for (size_t i = 0; i < processes_.size(); ++i) {
     char buffer[4096];
     ssize_t got;
-    while (processes_[i].out.isOpen() && (got = read(processes_[i].out.get(), buffer, sizeof buffer)) > 0)
+    while (processes_[i].out.isOpen() &&
+           (got = read(processes_[i].out.get(), buffer, sizeof buffer)) > 0)
       results_[i].output.append(buffer, static_cast<size_t>(got));
     if (results_[i].hasEnded || !(fds[2 * i + 1].revents & POLLIN)) continue;
     int status = 0;
@@ -97,8 +99,8 @@ void ProcessGroup::pump(int ms) {
     results_[i].hasEnded = true;
     results_[i].exitCode = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     results_[i].signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    results_[i].endedAfter =
-        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start_);
+    results_[i].endedAfter = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now() - start_);
     while ((got = read(processes_[i].out.get(), buffer, sizeof buffer)) > 0)
       results_[i].output.append(buffer, static_cast<size_t>(got));
     // A forked child of it may hold the other end for longer than we care.
@@ -106,12 +108,14 @@ void ProcessGroup::pump(int ms) {
   }
 }
 
-bool ProcessGroup::waitForText(const std::string& text, std::chrono::milliseconds limit, int except) {
+bool ProcessGroup::waitForText(const std::string& text, std::chrono::milliseconds limit,
+                               int except) {
   const auto end = std::chrono::steady_clock::now() + limit;
   while (true) {
     bool all = true;
     for (size_t i = 0; i < results_.size(); ++i)
-      all = all && (static_cast<int>(i) == except || results_[i].output.find(text) != std::string::npos);
+      all = all &&
+            (static_cast<int>(i) == except || results_[i].output.find(text) != std::string::npos);
     if (all) return true;
     if (std::chrono::steady_clock::now() >= end) return false;
     pump(20);

@@ -1,5 +1,5 @@
-// Ranks as processes for tests: started by exec (never fork alone, so that sanitizers are happy), each with an
-// environment and a pipe for what it prints; killed, stopped and awaited by number.
+// Ranks as processes for tests: started by exec (never fork alone, so that sanitizers are happy),
+// each with an environment and a pipe for what it prints; killed, stopped and awaited by number.
 #pragma once
 
 #include <sys/types.h>
@@ -15,9 +15,9 @@ namespace omnes::tests {
 
 struct ProcessResult {
   bool hasEnded = false;
-  int exitCode = -1;   // -1 when it died by a signal
+  int exitCode = -1;  // -1 when it died by a signal
   int signal = 0;
-  std::string output;  // of standard output and error
+  std::string output;                       // of standard output and error
   std::chrono::milliseconds endedAfter{0};  // since mark()
 };
 
@@ -27,11 +27,14 @@ class ProcessGroup {
   ~ProcessGroup();
 
   // Starts one process. environment is added to ours.
-  void start(const std::vector<std::string>& command, const std::map<std::string, std::string>& environment);
-  // Starts `nranks` copies that meet at a fresh local address (OMNES_COMM_ID, OMNES_RANK, OMNES_NRANKS).
+  void start(const std::vector<std::string>& command,
+             const std::map<std::string, std::string>& environment);
+  // Starts `nranks` copies that meet at a fresh local address (OMNES_COMM_ID, OMNES_RANK,
+  // OMNES_NRANKS).
   void startRanks(int nranks, const std::vector<std::string>& command,
                   const std::map<std::string, std::string>& environment = {});
-  // Waits until every process but those in `except` has printed the text, or the limit; false = not all.
+  // Waits until every process but those in `except` has printed the text, or the limit; false = not
+  // all.
   bool waitForText(const std::string& text, std::chrono::milliseconds limit, int except = -1);
   void kill(size_t index, int signal);
   // Starts the clock of ProcessResult::endedAfter.

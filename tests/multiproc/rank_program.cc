@@ -1,8 +1,10 @@
-// The rank that the process tests start: joins through the environment, plays one scenario, says how it ended.
+// The rank that the process tests start: joins through the environment, plays one scenario, says
+// how it ended.
 //
 //   rank_program SCENARIO
-// Prints "ready" when joined, then "result CODE TEXT" with the code of the last call and the text of its error; exits
-// 0 when it got that far. Output buffers are checked against poison where the contract says untouched.
+// Prints "ready" when joined, then "result CODE TEXT" with the code of the last call and the text
+// of its error; exits 0 when it got that far. Output buffers are checked against poison where the
+// contract says untouched.
 #include <omnes/omnes.h>
 #include <signal.h>
 #include <unistd.h>
@@ -36,8 +38,9 @@ int report(omnesResult_t result, const char* text) {
   return 0;
 }
 
-omnesResult_t allReduce(const Rank& r, std::vector<float>* in, std::vector<float>* out, size_t count,
-                        omnesDataType_t type = omnesFloat32, omnesRedOp_t op = omnesSum) {
+omnesResult_t allReduce(const Rank& r, std::vector<float>* in, std::vector<float>* out,
+                        size_t count, omnesDataType_t type = omnesFloat32,
+                        omnesRedOp_t op = omnesSum) {
   return omnesAllReduce(in->data(), out->data(), count, type, op, r.comm, nullptr);
 }
 
@@ -62,21 +65,29 @@ int mismatch(const Rank& r, const std::string& what) {
   omnesResult_t result = allReduce(r, &in, &warm, 4);
   say("running");
   if (result == omnesSuccess) {
-    if (odd && (what == "count" || what == "small")) result = allReduce(r, &in, &out, count - 2);
-    else if (odd && what == "slices") result = allReduce(r, &in, &out, 2 * count);
-    else if (odd && what == "type") result = allReduce(r, &in, &out, count, omnesInt32);
-    else if (odd && what == "op") result = allReduce(r, &in, &out, count, omnesFloat32, omnesMax);
-    else if (odd && what == "order") result = omnesBarrier(r.comm, nullptr);
+    if (odd && (what == "count" || what == "small"))
+      result = allReduce(r, &in, &out, count - 2);
+    else if (odd && what == "slices")
+      result = allReduce(r, &in, &out, 2 * count);
+    else if (odd && what == "type")
+      result = allReduce(r, &in, &out, count, omnesInt32);
+    else if (odd && what == "op")
+      result = allReduce(r, &in, &out, count, omnesFloat32, omnesMax);
+    else if (odd && what == "order")
+      result = omnesBarrier(r.comm, nullptr);
     else if (odd && what == "collective")
-      result = omnesReduceScatter(in.data(), out.data(), 16, omnesFloat32, omnesSum, r.comm, nullptr);
-    else result = allReduce(r, &in, &out, count);
+      result =
+          omnesReduceScatter(in.data(), out.data(), 16, omnesFloat32, omnesSum, r.comm, nullptr);
+    else
+      result = allReduce(r, &in, &out, count);
   }
   for (const float x : out)
     if (x != kPoison) return report(result, "the output was touched");
   // What failed stays failed, with the first cause.
   const std::string first = omnesGetLastError(r.comm);
   const omnesResult_t again = allReduce(r, &in, &out, count);
-  if (again != result || first != omnesGetLastError(r.comm)) return report(again, "the first cause was not kept");
+  if (again != result || first != omnesGetLastError(r.comm))
+    return report(again, "the first cause was not kept");
   omnesResult_t async = omnesSuccess;
   omnesCommGetAsyncError(r.comm, &async);
   if (async != result) return report(async, "the asynchronous error differs");
@@ -182,7 +193,8 @@ int main(int argc, char** argv) {
   say("ready");
   const int code = play(r, scenario);
   const bool isLast = r.rank == r.nranks - 1;
-  if (scenario == "no-destroy" || (isLast && (scenario == "leave" || scenario == "abort"))) return code;
+  if (scenario == "no-destroy" || (isLast && (scenario == "leave" || scenario == "abort")))
+    return code;
   omnesCommDestroy(r.comm);
   return code;
 }

@@ -1,6 +1,9 @@
 #include "sample_plans.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "plan/builder.h"
 
 namespace omnes::plan::testing {
 namespace {
@@ -61,6 +64,20 @@ Step move(std::vector<Ref> sources, Op op, std::vector<Ref> sinks, uint16_t dela
   return step;
 }
 
+void declareChunks(Set* plans) {
+  int32_t input = 0;
+  int32_t partial = 0;
+  for (Plan& plan : *plans) {
+    plan::declareChunks(plan);
+    input = std::max(input, plan.maxInputChunkBlocks);
+    partial = std::max(partial, plan.maxPartialChunkBlocks);
+  }
+  for (Plan& plan : *plans) {
+    plan.maxInputChunkBlocks = input;
+    plan.maxPartialChunkBlocks = partial;
+  }
+}
+
 Set oneShot(int32_t nranks) {
   Set plans = emptySet(Collective::kAllReduce, "one_shot", nranks, 1);
   for (Plan& plan : plans) {
@@ -75,6 +92,7 @@ Set oneShot(int32_t nranks) {
     steps.push_back(move(inRankOrder(plan.rank, nranks, kStreamExchange, own), Op::kReduce,
                          {slice(Space::kOutput, 0)}));
   }
+  declareChunks(&plans);
   return plans;
 }
 
@@ -101,6 +119,7 @@ Set twoShot(int32_t nranks) {
           move({link(peer, kStreamGather)}, Op::kNone, {slice(Space::kOutput, peer)}, 2));
     }
   }
+  declareChunks(&plans);
   return plans;
 }
 
@@ -135,6 +154,7 @@ Set ring(int32_t nranks, int32_t skew) {
     }
     plan.minCredits = skew > 0 ? 2 * nranks : 2;  // 2: a step receives and sends at once
   }
+  declareChunks(&plans);
   return plans;
 }
 
@@ -162,6 +182,7 @@ Set ringAllGather(int32_t nranks) {
     steps.push_back(
         move({link(rank - 1, kStreamGather)}, Op::kNone, {slice(Space::kOutput, rank + 1)}));
   }
+  declareChunks(&plans);
   return plans;
 }
 
@@ -177,6 +198,7 @@ Set directReduceScatter(int32_t nranks) {
         move(inRankOrder(plan.rank, nranks, kStreamScatter, slice(Space::kInput, plan.rank)),
              Op::kReduce, {slice(Space::kOutput, 0)}));
   }
+  declareChunks(&plans);
   return plans;
 }
 
@@ -194,6 +216,7 @@ Set barrier(int32_t nranks) {
       plan.lanes[0].steps.push_back(wait);
     }
   }
+  declareChunks(&plans);
   return plans;
 }
 

@@ -17,6 +17,9 @@ Ref link(int32_t peer, uint8_t stream, Mark mark = Mark::kInput, int32_t count =
          int32_t stride = 1);
 Step move(std::vector<Ref> sources, Op op, std::vector<Ref> sinks, uint16_t delay = 0);
 
+// Makes all plans declare the largest chunk of any of them; the functions below have done so.
+void declareChunks(Set* plans);
+
 // All-reduce: every rank multicasts its input, then sums all of them in rank order.
 Set oneShot(int32_t nranks);
 // All-reduce: block b goes to rank b, which sums it and multicasts the result. Delays 0, 1, 2.

@@ -250,7 +250,8 @@ TEST(Bootstrap, AbortEndsJoinAndExchange) {
   joiner.join();
   EXPECT_LT(realClock().now() - start, std::chrono::milliseconds(500));
   expectStatus(alone.status(), Code::kInvalidUsage, {"aborted"});
-  meetable.host->stop();  // the abort may have come before the rank did; then the id still waits for it
+  meetable.host
+      ->stop();  // the abort may have come before the rank did; then the id still waits for it
   abort.value().drain();
 
   const Meetable other = freshId();

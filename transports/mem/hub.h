@@ -1,9 +1,10 @@
 // The memory that the ranks of a `mem` transport share, and the seeded world they live in.
 //
-// All ranks run in one thread, driven by run() below: it picks a random rank, lets it take a step, and advances the
-// virtual clock when nobody can move. Chunks arrive after random delays, in order per link and reader; a sender has a
-// fixed number of credits per link; ranks can be killed at a moment of the virtual clock. Everything follows from the
-// seed, so that a failing run can be replayed. Not thread-safe.
+// All ranks run in one thread, driven by run() below: it picks a random rank, lets it take a step,
+// and advances the virtual clock when nobody can move. Chunks arrive after random delays, in order
+// per link and reader; a sender has a fixed number of credits per link; ranks can be killed at a
+// moment of the virtual clock. Everything follows from the seed, so that a failing run can be
+// replayed. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +25,9 @@ namespace omnes::transports::mem {
 struct HubOptions {
   int32_t nranks = 1;
   uint64_t seed = 1;
-  uint32_t credits = 2;          // slots of every link
-  size_t slotBytes = 4096;       // largest chunk
-  int64_t maxDelayNs = 1000;     // a chunk takes 0..maxDelayNs to arrive
+  uint32_t credits = 2;       // slots of every link
+  size_t slotBytes = 4096;    // largest chunk
+  int64_t maxDelayNs = 1000;  // a chunk takes 0..maxDelayNs to arrive
 };
 
 class VirtualClock final : public base::Clock {
@@ -48,8 +49,8 @@ struct Parcel {
 // The shared half of a link: the queue and how far each reader is.
 struct Pipe {
   int32_t source = 0;
-  std::vector<int32_t> readers;      // ranks
-  std::vector<uint64_t> consumed;    // by reader
+  std::vector<int32_t> readers;    // ranks
+  std::vector<uint64_t> consumed;  // by reader
   std::vector<base::TimePoint> lastArrival;
   std::deque<std::shared_ptr<Parcel>> parcels;  // [first, sent)
   uint64_t first = 0;
@@ -58,12 +59,14 @@ struct Pipe {
 
 class Hub {
  public:
-  explicit Hub(const HubOptions& options) : options_(options), random_(options.seed), killed_(options.nranks) {}
+  explicit Hub(const HubOptions& options)
+      : options_(options), random_(options.seed), killed_(options.nranks) {}
 
   const HubOptions& options() const { return options_; }
   VirtualClock& clock() { return clock_; }
 
-  // The pipe of (source, stream) to `reader`, or to all others on a multicast stream. Owned by the hub.
+  // The pipe of (source, stream) to `reader`, or to all others on a multicast stream. Owned by the
+  // hub.
   Pipe* pipe(int32_t source, uint8_t stream, int32_t reader);
   // From now on the rank takes no step, and whoever needs it is told that it is gone.
   void kill(int32_t rank) { killed_[rank] = true; }
@@ -72,8 +75,9 @@ class Hub {
   void send(Pipe* pipe, std::vector<uint8_t> bytes, uint64_t fingerprint);
   void consume(Pipe* pipe, size_t reader);
 
-  // Runs tasks[r] (one step of rank r; true = finished) in random order until all live ranks have finished. False when
-  // nobody can move any more: a deadlock, or ranks that wait for a deadline (limitNs of virtual time may pass idle).
+  // Runs tasks[r] (one step of rank r; true = finished) in random order until all live ranks have
+  // finished. False when nobody can move any more: a deadlock, or ranks that wait for a deadline
+  // (limitNs of virtual time may pass idle).
   bool run(const std::vector<std::function<bool()>>& tasks, int64_t limitNs = 0);
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 struct MemLink : Link {
   Pipe* pipe = nullptr;
-  size_t reader = 0;           // index in pipe->readers, for the receiving side
+  size_t reader = 0;  // index in pipe->readers, for the receiving side
   bool outgoing = true;
   std::vector<uint8_t> staging;  // of the chunk between acquire and commit
 };
@@ -43,7 +43,8 @@ Outcome open(const OpenParameters* parameters, Endpoint** endpoint) {
 
 Outcome describe(Endpoint* endpoint, char* text, size_t* bytes, int* descriptor) {
   *descriptor = -1;
-  *bytes = static_cast<size_t>(std::snprintf(text, kDescriptionBytes, "mem rank %d", self(endpoint)->rank));
+  *bytes = static_cast<size_t>(
+      std::snprintf(text, kDescriptionBytes, "mem rank %d", self(endpoint)->rank));
   return Outcome::kOk;
 }
 
@@ -118,8 +119,18 @@ void close(Endpoint* endpoint) { std::unique_ptr<MemEndpoint> owned(self(endpoin
 }  // namespace
 
 const TransportTable& table() {
-  static constexpr TransportTable kTable = {sizeof(TransportTable), "mem",  open,    describe, connect, openLink,
-                                            acquire,                commit, peek,    release,  progress, close};
+  static constexpr TransportTable kTable = {sizeof(TransportTable),
+                                            "mem",
+                                            open,
+                                            describe,
+                                            connect,
+                                            openLink,
+                                            acquire,
+                                            commit,
+                                            peek,
+                                            release,
+                                            progress,
+                                            close};
   return kTable;
 }
 

@@ -1,8 +1,9 @@
 // The memory one rank shares with the other ranks of its host, and where things lie in it.
 //
-// Each rank owns one segment (a sealed memfd) and maps everybody's. In it: a header that says how it is cut, the
-// rank's board, the tail lines of the links that it reads, and the slots of the links that it writes. Every rank
-// computes the same layout from (nranks, slotBytes), so no offset from a peer is ever believed.
+// Each rank owns one segment (a sealed memfd) and maps everybody's. In it: a header that says how
+// it is cut, the rank's board, the tail lines of the links that it reads, and the slots of the
+// links that it writes. Every rank computes the same layout from (nranks, slotBytes), so no offset
+// from a peer is ever believed.
 #pragma once
 
 #include <array>
@@ -43,18 +44,24 @@ class Layout {
   int32_t nranks() const { return nranks_; }
   size_t slotBytes() const { return slotBytes_; }
   size_t segmentBytes() const { return total_; }
-  const StreamClass& streamClass(uint8_t stream) const { return classes_[stream % kStreamsPerLane]; }
+  const StreamClass& streamClass(uint8_t stream) const {
+    return classes_[stream % kStreamsPerLane];
+  }
 
   static constexpr size_t boardOffset() { return 2 * base::kLineBytes; }
   // In the reader's segment: the tail of the link (source, stream).
   size_t tailOffset(int32_t source, uint8_t stream) const {
     return tails_ + (static_cast<size_t>(source) * kStreams + stream) * sizeof(base::SlotTail);
   }
-  // In the sender's segment: the slots of (stream) from sender to reader; reader is ignored by a multicast stream.
-  base::SlotRingGeometry ring(uint8_t* segment, uint8_t stream, int32_t sender, int32_t reader) const {
+  // In the sender's segment: the slots of (stream) from sender to reader; reader is ignored by a
+  // multicast stream.
+  base::SlotRingGeometry ring(uint8_t* segment, uint8_t stream, int32_t sender,
+                              int32_t reader) const {
     const StreamClass& c = streamClass(stream);
     const size_t bytes = base::SlotRingGeometry::ringBytes(c.slots, c.bodyBytes);
-    const int32_t index = c.multicast ? 0 : reader < sender ? reader : reader - 1;  // none to itself
+    const int32_t index = c.multicast       ? 0
+                          : reader < sender ? reader
+                                            : reader - 1;  // none to itself
     return {segment + rings_[stream] + static_cast<size_t>(index) * bytes, c.slots, c.bodyBytes};
   }
 

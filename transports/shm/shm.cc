@@ -8,6 +8,7 @@
 
 #include "base/memfd.h"
 #include "base/status.h"
+#include "transports/shm/mapping_cache.h"
 #include "transports/shm/segment.h"
 
 namespace omnes::transports::shm {
@@ -25,12 +26,12 @@ struct ShmEndpoint : Endpoint {
   Layout layout;
   int32_t rank = 0;
   base::UniqueFd memory;
-  std::vector<base::Mapping> segments;   // by rank; the own one from open() on
-  std::vector<base::Board*> boardList;   // by rank
+  std::vector<std::shared_ptr<base::Mapping>> segments;  // by rank; the own one from open() on
+  std::vector<base::Board*> boardList;                   // by rank
   // By direction, stream and peer (0 for an outgoing multicast).
   std::vector<std::unique_ptr<ShmLink>> links[2];
 
-  uint8_t* segment(int32_t r) { return reinterpret_cast<uint8_t*>(segments[r].data()); }
+  uint8_t* segment(int32_t r) { return reinterpret_cast<uint8_t*>(segments[r]->data()); }
 };
 
 ShmEndpoint* self(Endpoint* endpoint) { return static_cast<ShmEndpoint*>(endpoint); }
@@ -57,11 +58,12 @@ Outcome open(const OpenParameters* parameters, Endpoint** endpoint) {
   auto memory = base::createSharedMemory("omnes", layout.segmentBytes());
   if (!memory.isOk()) return fail(me, memory.status());
   me->memory = std::move(memory).value();
-  auto mapping = base::mapShared(me->memory, layout.segmentBytes());
+  auto mapping = mapOnce(me->memory, layout.segmentBytes());
   if (!mapping.isOk()) return fail(me, mapping.status());
   me->segments[me->rank] = std::move(mapping).value();
-  const SegmentHeader header{kMagic, static_cast<uint32_t>(me->rank), static_cast<uint32_t>(layout.nranks()),
-                             layout.slotBytes(), layout.segmentBytes()};
+  const SegmentHeader header{kMagic, static_cast<uint32_t>(me->rank),
+                             static_cast<uint32_t>(layout.nranks()), layout.slotBytes(),
+                             layout.segmentBytes()};
   std::memcpy(me->segment(me->rank), &header, sizeof header);
   me->boardList[me->rank] = boardOf(me, me->rank);
   return Outcome::kOk;
@@ -69,7 +71,8 @@ Outcome open(const OpenParameters* parameters, Endpoint** endpoint) {
 
 Outcome describe(Endpoint* endpoint, char* text, size_t* bytes, int* descriptor) {
   ShmEndpoint* me = self(endpoint);
-  *bytes = static_cast<size_t>(std::snprintf(text, kDescriptionBytes, "shm %zu", me->layout.slotBytes()));
+  *bytes = static_cast<size_t>(
+      std::snprintf(text, kDescriptionBytes, "shm %zu", me->layout.slotBytes()));
   *descriptor = me->memory.get();
   return Outcome::kOk;
 }
@@ -77,19 +80,20 @@ Outcome describe(Endpoint* endpoint, char* text, size_t* bytes, int* descriptor)
 // Maps a peer's segment and checks that it is cut as ours.
 base::Status mapPeer(ShmEndpoint* me, int32_t peer, int descriptor) {
   base::UniqueFd borrowed(descriptor);
-  auto mapping = base::mapShared(borrowed, me->layout.segmentBytes());
+  auto mapping = mapOnce(borrowed, me->layout.segmentBytes());
   borrowed.release();
   if (!mapping.isOk()) return mapping.status();
   me->segments[peer] = std::move(mapping).value();
   SegmentHeader header;
   std::memcpy(&header, me->segment(peer), sizeof header);
   if (header.magic != kMagic || header.rank != static_cast<uint32_t>(peer) ||
-      header.nranks != static_cast<uint32_t>(me->layout.nranks()) || header.slotBytes != me->layout.slotBytes() ||
+      header.nranks != static_cast<uint32_t>(me->layout.nranks()) ||
+      header.slotBytes != me->layout.slotBytes() ||
       header.segmentBytes != me->layout.segmentBytes())
     return base::Status(base::Code::kInvalidUsage,
-                        "the shared memory of rank " + std::to_string(peer) + " is cut differently (slots of " +
-                            std::to_string(header.slotBytes) + " bytes there, " +
-                            std::to_string(me->layout.slotBytes()) +
+                        "the shared memory of rank " + std::to_string(peer) +
+                            " is cut differently (slots of " + std::to_string(header.slotBytes) +
+                            " bytes there, " + std::to_string(me->layout.slotBytes()) +
                             " here); give OMNES_SLOT_BYTES the same value on all ranks");
   me->boardList[peer] = boardOf(me, peer);
   return base::Status::ok();
@@ -108,15 +112,17 @@ Outcome connect(Endpoint* endpoint, const char* const*, const size_t*, const int
 }
 
 base::SlotTail* tailAt(ShmEndpoint* me, int32_t reader, int32_t source, uint8_t stream) {
-  return reinterpret_cast<base::SlotTail*>(me->segment(reader) + me->layout.tailOffset(source, stream));
+  return reinterpret_cast<base::SlotTail*>(me->segment(reader) +
+                                           me->layout.tailOffset(source, stream));
 }
 
 void makeSender(ShmEndpoint* me, ShmLink* link, uint8_t stream, int32_t peer) {
   const bool multicast = me->layout.streamClass(stream).multicast;
   for (int32_t reader = 0; reader < me->layout.nranks(); ++reader)
-    if (multicast ? reader != me->rank : reader == peer) link->tails.push_back(tailAt(me, reader, me->rank, stream));
-  link->sending = base::SlotSender(me->layout.ring(me->segment(me->rank), stream, me->rank, peer), link->tails.data(),
-                                   static_cast<uint32_t>(link->tails.size()));
+    if (multicast ? reader != me->rank : reader == peer)
+      link->tails.push_back(tailAt(me, reader, me->rank, stream));
+  link->sending = base::SlotSender(me->layout.ring(me->segment(me->rank), stream, me->rank, peer),
+                                   link->tails.data(), static_cast<uint32_t>(link->tails.size()));
   link->sender = &link->sending;
 }
 
@@ -126,8 +132,8 @@ Outcome openLink(Endpoint* endpoint, const LinkShape* shape, Link** out) {
   if (shape->stream >= kStreams || shape->peer < 0 || shape->peer >= me->layout.nranks() ||
       (!shape->outgoing && shape->peer == me->rank)) {
     return fail(me, base::Status(base::Code::kInternalError,
-                                 "shm has no stream " + std::to_string(shape->stream) + " with rank " +
-                                     std::to_string(shape->peer)));
+                                 "shm has no stream " + std::to_string(shape->stream) +
+                                     " with rank " + std::to_string(shape->peer)));
   }
   const int32_t peer = shape->outgoing && streamClass.multicast ? 0 : shape->peer;
   std::unique_ptr<ShmLink>& link =
@@ -141,8 +147,9 @@ Outcome openLink(Endpoint* endpoint, const LinkShape* shape, Link** out) {
       makeSender(me, link.get(), shape->stream, peer);
     } else {
       // The slots of a unicast link are the ones that its source keeps for us.
-      link->receiving = base::SlotReceiver(me->layout.ring(me->segment(peer), shape->stream, peer, me->rank),
-                                           tailAt(me, me->rank, peer, shape->stream));
+      link->receiving =
+          base::SlotReceiver(me->layout.ring(me->segment(peer), shape->stream, peer, me->rank),
+                             tailAt(me, me->rank, peer, shape->stream));
       link->receiver = &link->receiving;
     }
   }
@@ -182,8 +189,18 @@ void close(Endpoint* endpoint) { std::unique_ptr<ShmEndpoint> owned(self(endpoin
 }  // namespace
 
 const TransportTable& table() {
-  static constexpr TransportTable kTable = {sizeof(TransportTable), "shm",  open,    describe, connect, openLink,
-                                            acquire,                commit, peek,    release,  progress, close};
+  static constexpr TransportTable kTable = {sizeof(TransportTable),
+                                            "shm",
+                                            open,
+                                            describe,
+                                            connect,
+                                            openLink,
+                                            acquire,
+                                            commit,
+                                            peek,
+                                            release,
+                                            progress,
+                                            close};
   return kTable;
 }
 

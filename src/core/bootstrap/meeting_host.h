@@ -43,8 +43,9 @@ class MeetingHost {
   const std::string& address() const { return address_; }
   // Ends the host at once; its ranks see their connections close. Does not wait.
   void stop() const;
-  // After a meeting hosted by this process at `address` has failed: waits, at most `limit`, until its ranks have been told
-  // why, so that the process may end. Returns at once when there is no such meeting here.
+  // After a meeting hosted by this process at `address` has failed: waits, at most `limit`, until
+  // its ranks have been told why, so that the process may end. Returns at once when there is no
+  // such meeting here.
   static void awaitFailureTold(const std::string& address, base::Duration limit);
   // Hosts of this process that have not ended yet.
   static int running();

@@ -12,13 +12,16 @@ constexpr uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-std::string text(uint64_t sequence, uint32_t collective, uint64_t count, uint32_t type, uint32_t op, int32_t root) {
+std::string text(uint64_t sequence, uint32_t collective, uint64_t count, uint32_t type, uint32_t op,
+                 int32_t root) {
   const auto kind = static_cast<plan::Collective>(collective);
   std::string out = plan::nameOf(kind);
   out += " #" + std::to_string(sequence);
   if (kind == plan::Collective::kBarrier) return out;
-  out += " of " + std::to_string(count) + " " + std::string(nameOf(static_cast<base::DataType>(type)));
-  if (kind != plan::Collective::kAllGather) out += ", " + std::string(nameOf(static_cast<base::ReduceOp>(op)));
+  out +=
+      " of " + std::to_string(count) + " " + std::string(nameOf(static_cast<base::DataType>(type)));
+  if (kind != plan::Collective::kAllGather)
+    out += ", " + std::string(nameOf(static_cast<base::ReduceOp>(op)));
   if (root >= 0) out += ", root " + std::to_string(root);
   return out;
 }
@@ -30,7 +33,8 @@ uint64_t fingerprintOf(const Call& call) {
   h = mix(h ^ call.shape.count);
   const uint64_t kind = uint64_t{static_cast<uint8_t>(call.shape.collective)} << 48 |
                         uint64_t{static_cast<uint8_t>(call.shape.type)} << 40 |
-                        uint64_t{static_cast<uint8_t>(call.shape.op)} << 32 | static_cast<uint32_t>(call.root);
+                        uint64_t{static_cast<uint8_t>(call.shape.op)} << 32 |
+                        static_cast<uint32_t>(call.root);
   return mix(h ^ kind);
 }
 
@@ -46,7 +50,8 @@ base::BoardEntry boardEntryOf(const Call& call, uint64_t fingerprint) {
 
 std::string describe(const Call& call) {
   return text(call.sequence, static_cast<uint32_t>(call.shape.collective), call.shape.count,
-              static_cast<uint32_t>(call.shape.type), static_cast<uint32_t>(call.shape.op), call.root);
+              static_cast<uint32_t>(call.shape.type), static_cast<uint32_t>(call.shape.op),
+              call.root);
 }
 
 std::string describe(const base::BoardEntry& entry) {

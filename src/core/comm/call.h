@@ -12,10 +12,11 @@ namespace omnes::core {
 struct Call {
   Shape shape;
   int32_t root = -1;
-  uint64_t sequence = 0;    // number of the operation in its communicator, from 1
+  uint64_t sequence = 0;  // number of the operation in its communicator, from 1
 };
 
-// Equal on ranks whose calls agree; the chance that it is equal on ranks whose calls differ is 2^-64.
+// Equal on ranks whose calls agree; the chance that it is equal on ranks whose calls differ is
+// 2^-64.
 uint64_t fingerprintOf(const Call& call);
 base::BoardEntry boardEntryOf(const Call& call, uint64_t fingerprint);
 

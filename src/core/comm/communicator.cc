@@ -20,14 +20,17 @@ using base::Deadline;
 using base::Result;
 using base::Status;
 
-// A sleeper looks again after this long, doubling up to the most: peers do not wake it in this version.
+// Peers do not wake a sleeper in this version: it looks again after a nap. Each nap is an eighth
+// longer than the one before, up to the most, so that sleeping makes a wait at most about an eighth
+// longer.
 constexpr int64_t kLeastNapNs = 20'000;
 constexpr int64_t kMostNapNs = 1'000'000;
 
 const base::Clock& clock() { return base::Clock::monotonic(); }
 
-// Makes the stores of other threads of this process visible, and ours to them, as if each had executed a full fence.
-// Lets run() announce itself with a plain store: the rare abort() pays instead of every call.
+// Makes the stores of other threads of this process visible, and ours to them, as if each had
+// executed a full fence. Lets run() announce itself with a plain store: the rare abort() pays
+// instead of every call.
 void fenceAllThreads() {
   static const bool registered =
       syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
@@ -55,26 +58,33 @@ class Communicator::Inside {
 struct Communicator::Waiting {
   explicit Waiting(base::WaitPolicy policy) : ladder(policy) {}
   base::WaitLadder ladder;
-  std::optional<Deadline> deadline;  // set at the first slow look, so that a fast call reads no clock
+  std::optional<Deadline>
+      deadline;  // set at the first slow look, so that a fast call reads no clock
   int64_t napNs = kLeastNapNs;
 };
 
-Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::MeetingPoint& point, int32_t rank,
-                                                         int32_t nranks, const CommSettings& settings) {
+Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::MeetingPoint& point,
+                                                         int32_t rank, int32_t nranks,
+                                                         const CommSettings& settings) {
   const Deadline deadline = Deadline::afterMs(clock(), settings.initTimeoutMs);
   OMNES_ASSIGN_OR_RETURN(base::EventFd wake, base::EventFd::open());
-  std::unique_ptr<Communicator> made(new Communicator(rank, nranks, settings, std::move(wake)));  // private
+  std::unique_ptr<Communicator> made(
+      new Communicator(rank, nranks, settings, std::move(wake)));  // private
   OMNES_ASSIGN_OR_RETURN(made->wiring_, wire(point, rank, nranks, settings, deadline));
-  OMNES_ASSIGN_OR_RETURN(made->liveness_, Liveness::start(made->wiring_.rendezvous.get(), &made->failure_,
-                                                          &made->wake_, &made->wiring_.peers));
+  OMNES_ASSIGN_OR_RETURN(made->liveness_,
+                         Liveness::start(made->wiring_.rendezvous.get(), &made->failure_,
+                                         &made->wake_, &made->wiring_.peers));
   const bool shares = sharesCores(made->wiring_.peers, rank, base::usableCores());
-  made->waitPolicy_ = base::WaitPolicy::choose(shares ? 2 : 1, 1, settings.spinPolls, base::pauseNanoseconds());
-  OMNES_LOG_INFO(Init, "rank %d of %d ready; waits spin %u polls and yield %u times before they sleep", rank, nranks,
-                 made->waitPolicy_.spinPolls, made->waitPolicy_.yields);
+  made->waitPolicy_ =
+      base::WaitPolicy::choose(shares ? 2 : 1, 1, settings.spinPolls, base::pauseNanoseconds());
+  OMNES_LOG_INFO(Init,
+                 "rank %d of %d ready; waits spin %u polls and yield %u times before they sleep",
+                 rank, nranks, made->waitPolicy_.spinPolls, made->waitPolicy_.yields);
   return made;
 }
 
-Communicator::Communicator(int32_t rank, int32_t nranks, const CommSettings& settings, base::EventFd wake)
+Communicator::Communicator(int32_t rank, int32_t nranks, const CommSettings& settings,
+                           base::EventFd wake)
     : rank_(rank), nranks_(nranks), settings_(settings), wake_(std::move(wake)) {}
 
 Communicator::~Communicator() {
@@ -88,9 +98,11 @@ const base::Board* Communicator::boardOf(int32_t rank) const {
 }
 
 Result<const Prepared*> Communicator::prepared(const Shape& shape) {
-  if (const Prepared* found = cache_.find(shape)) [[likely]] return found;
+  if (const Prepared* found = cache_.find(shape)) [[likely]]
+    return found;
   transports::Endpoint* endpoint = wiring_.endpoint.get();
-  const LinkLookup links = [endpoint](const transports::LinkShape& link) -> Result<transports::Link*> {
+  const LinkLookup links =
+      [endpoint](const transports::LinkShape& link) -> Result<transports::Link*> {
     transports::Link* opened = nullptr;
     if (endpoint->table->openLink(endpoint, &link, &opened) != transports::Outcome::kOk)
       return Status(Code::kNotSupported, endpoint->error);
@@ -104,10 +116,10 @@ Result<const Prepared*> Communicator::prepared(const Shape& shape) {
       continue;
     }
     made->algorithm = algorithm->name;
-    OMNES_LOG_INFO(Tuning, "rank %d: %s of %llu %s by %.*s in %llu slices", rank_, plan::nameOf(shape.collective),
-                   static_cast<unsigned long long>(shape.count), base::nameOf(shape.type).data(),
-                   static_cast<int>(algorithm->name.size()), algorithm->name.data(),
-                   static_cast<unsigned long long>(made->slices));
+    OMNES_LOG_INFO(Tuning, "rank %d: %s of %llu %s by %.*s in %llu slices", rank_,
+                   plan::nameOf(shape.collective), static_cast<unsigned long long>(shape.count),
+                   base::nameOf(shape.type).data(), static_cast<int>(algorithm->name.size()),
+                   algorithm->name.data(), static_cast<unsigned long long>(made->slices));
     return cache_.insert(std::move(made).value());
   }
   return last;
@@ -115,16 +127,19 @@ Result<const Prepared*> Communicator::prepared(const Shape& shape) {
 
 Status Communicator::run(const Shape& shape, const Reducer& reducer, const CallBuffers& buffers) {
   const Inside inside(&inside_);
-  if (failure_.isSet()) [[unlikely]] return failure_.status();
+  if (failure_.isSet()) [[unlikely]]
+    return failure_.status();
   OMNES_ASSIGN_OR_RETURN(const Prepared* prepared, this->prepared(shape));
   const base::ScopedFloatingPointMode mode;
   const Call call{shape, -1, ++sequence_};
   const uint64_t fingerprint = fingerprintOf(call);
-  const bool nonTemporal = settings_.nonTemporal == base::Choice::kOn ||
-                           (settings_.nonTemporal == base::Choice::kAuto && operation_.lineLatency().isFar());
+  const bool nonTemporal =
+      settings_.nonTemporal == base::Choice::kOn ||
+      (settings_.nonTemporal == base::Choice::kAuto && operation_.lineLatency().isFar());
   operation_.start(*prepared, buffers, fingerprint, reducer.scalarBits, nonTemporal);
   const Status status = complete(call, fingerprint);
-  if (status.isOk()) [[likely]] return status;
+  if (status.isOk()) [[likely]]
+    return status;
   liveness_->fail(status);
   return failure_.status();
 }
@@ -150,14 +165,16 @@ Status Communicator::complete(const Call& call, uint64_t fingerprint) {
 }
 
 Status Communicator::waitOnce(const Call& call, uint64_t fingerprint, Waiting* waiting) {
-  if (failure_.isSet()) [[unlikely]] return failure_.status();
+  if (failure_.isSet()) [[unlikely]]
+    return failure_.status();
   const base::WaitLadder::Stage stage = waiting->ladder.next();
-  if (waiting->ladder.timeToCheck()) [[unlikely]] OMNES_RETURN_IF_ERROR(checkPeers(call, fingerprint, waiting));
+  if (waiting->ladder.timeToCheck()) [[unlikely]]
+    OMNES_RETURN_IF_ERROR(checkPeers(call, fingerprint, waiting));
   if (stage == base::WaitLadder::Stage::kSleep) {
     pollfd wakeUp{wake_.fd(), POLLIN, 0};
     const timespec nap{0, static_cast<long>(waiting->napNs)};
     if (ppoll(&wakeUp, 1, &nap, nullptr) > 0) wake_.drain();
-    waiting->napNs = std::min(waiting->napNs * 2, kMostNapNs);
+    waiting->napNs = std::min(waiting->napNs + waiting->napNs / 8, kMostNapNs);
   } else {
     waiting->napNs = kLeastNapNs;
   }
@@ -170,13 +187,16 @@ Status Communicator::checkPeers(const Call& call, uint64_t fingerprint, Waiting*
   for (int32_t peer = 0; peer < nranks_; ++peer) {
     if (peer == rank_ || boardOf(peer) == nullptr) continue;
     const auto entry = boardOf(peer)->read();
-    if (entry && entry->sequence == call.sequence && entry->fingerprint != fingerprint) return mismatchWith(call, peer);
+    if (entry && entry->sequence == call.sequence && entry->fingerprint != fingerprint)
+      return mismatchWith(call, peer);
   }
   const int32_t peer = operation_.waitingFor();
   if (peer >= 0 && peer != rank_ && liveness_->hasLeft(peer)) {
     // Its last chunks may have come in before its goodbye.
-    if (operation_.advance() != Progress::kStuck || operation_.waitingFor() != peer) return Status::ok();
-    return Status(Code::kRemoteError, describe(call) + " needs " + wiring_.peers[peer].nameAs(peer) +
+    if (operation_.advance() != Progress::kStuck || operation_.waitingFor() != peer)
+      return Status::ok();
+    return Status(Code::kRemoteError, describe(call) + " needs " +
+                                          wiring_.peers[peer].nameAs(peer) +
                                           ", which has destroyed its communicator");
   }
   return Status::ok();
@@ -204,10 +224,12 @@ Status Communicator::mismatchWith(const Call& call, int32_t peer) const {
     sched_yield();
   }
   const std::string mine = describe(call);
-  const std::string hint = theirs == mine ? " in chunks of another size: check that all ranks have the same settings"
-                                          : "; all ranks must call the same operations in the same order";
-  return Status(Code::kInvalidUsage, wiring_.peers[rank_].nameAs(rank_) + " called " + mine + " but " +
-                                         wiring_.peers[peer].nameAs(peer) + " called " + theirs + hint);
+  const std::string hint =
+      theirs == mine ? " in chunks of another size: check that all ranks have the same settings"
+                     : "; all ranks must call the same operations in the same order";
+  return Status(Code::kInvalidUsage, wiring_.peers[rank_].nameAs(rank_) + " called " + mine +
+                                         " but " + wiring_.peers[peer].nameAs(peer) + " called " +
+                                         theirs + hint);
 }
 
 std::string Communicator::whoIsLate(const Call& call) const {
@@ -217,25 +239,28 @@ std::string Communicator::whoIsLate(const Call& call) const {
     const auto entry = boardOf(peer)->read();
     if (!entry || entry->sequence >= call.sequence) continue;
     out += "\n  " + wiring_.peers[peer].nameAs(peer) + " has not entered it; ";
-    out += entry->sequence == 0 ? "it has entered no operation yet" : "its last operation was " + describe(*entry);
+    out += entry->sequence == 0 ? "it has entered no operation yet"
+                                : "its last operation was " + describe(*entry);
   }
   return out;
 }
 
 Status Communicator::timeoutOf(const Call& call) const {
   const int32_t peer = operation_.waitingFor();
-  const std::string whom =
-      peer >= 0 && peer != rank_ ? wiring_.peers[peer].nameAs(peer) : std::string("the other ranks");
+  const std::string whom = peer >= 0 && peer != rank_ ? wiring_.peers[peer].nameAs(peer)
+                                                      : std::string("the other ranks");
   return Status(Code::kTimeout,
                 wiring_.peers[rank_].nameAs(rank_) + ": " + describe(call) + " has waited " +
                     std::to_string(settings_.timeoutMs) + " ms for " + whom + ", having done " +
-                    std::to_string(operation_.stepsDone()) + " of " + std::to_string(operation_.stepsTotal()) +
+                    std::to_string(operation_.stepsDone()) + " of " +
+                    std::to_string(operation_.stepsTotal()) +
                     " steps; raise OMNES_TIMEOUT_MS if that is not long enough" + whoIsLate(call) +
                     "\nthe last operations of this rank:" + record_.text());
 }
 
 void Communicator::abort() {
-  liveness_->fail(Status(Code::kRemoteError, wiring_.peers[rank_].nameAs(rank_) + " aborted the communicator"));
+  liveness_->fail(
+      Status(Code::kRemoteError, wiring_.peers[rank_].nameAs(rank_) + " aborted the communicator"));
 }
 
 bool Communicator::waitUntilIdle(base::Duration limit) const {
@@ -257,18 +282,21 @@ int32_t Communicator::createOperator(base::DataType type, uint64_t scalarBits) {
 
 Status Communicator::destroyOperator(int32_t index) {
   if (index < 0 || index >= static_cast<int32_t>(operators_.size()) || !operators_[index].isLive)
-    return Status(Code::kInvalidArgument, "the operator was not created on this communicator, or was destroyed");
+    return Status(Code::kInvalidArgument,
+                  "the operator was not created on this communicator, or was destroyed");
   operators_[index].isLive = false;
   return Status::ok();
 }
 
 Result<Reducer> Communicator::findOperator(int32_t index, base::DataType type) const {
   if (index < 0 || index >= static_cast<int32_t>(operators_.size()) || !operators_[index].isLive)
-    return Status(Code::kInvalidArgument, "the operator was not created on this communicator, or was destroyed");
+    return Status(Code::kInvalidArgument,
+                  "the operator was not created on this communicator, or was destroyed");
   const Operator& found = operators_[index];
   if (found.type != type)
-    return Status(Code::kInvalidArgument, "the operator was created for " + std::string(base::nameOf(found.type)) +
-                                              ", not for " + std::string(base::nameOf(type)));
+    return Status(Code::kInvalidArgument, "the operator was created for " +
+                                              std::string(base::nameOf(found.type)) + ", not for " +
+                                              std::string(base::nameOf(type)));
   return Reducer{base::ReduceOp::kPreMulSum, found.scalarBits};
 }
 

@@ -1,7 +1,8 @@
 // One rank's communicator: joins, runs collectives, keeps the first cause of a failure.
 //
-// Operations are run by the calling thread from beginning to end ("inline"). One thread at a time runs operations;
-// abort() and the queries may come from any thread. After a failure every call returns the first cause.
+// Operations are run by the calling thread from beginning to end ("inline"). One thread at a time
+// runs operations; abort() and the queries may come from any thread. After a failure every call
+// returns the first cause.
 #pragma once
 
 #include <atomic>
@@ -31,15 +32,17 @@ struct Reducer {
 
 class Communicator {
  public:
-  static base::Result<std::unique_ptr<Communicator>> join(const bootstrap::MeetingPoint& point, int32_t rank,
-                                                          int32_t nranks, const CommSettings& settings);
+  static base::Result<std::unique_ptr<Communicator>> join(const bootstrap::MeetingPoint& point,
+                                                          int32_t rank, int32_t nranks,
+                                                          const CommSettings& settings);
   // Leaves in order. Does not wait for other ranks.
   ~Communicator();
 
   int32_t rank() const { return rank_; }
   int32_t nranks() const { return nranks_; }
 
-  // Runs one collective; arguments have been checked. Blocks until done, failed, aborted or past the deadline.
+  // Runs one collective; arguments have been checked. Blocks until done, failed, aborted or past
+  // the deadline.
   base::Status run(const Shape& shape, const Reducer& reducer, const CallBuffers& buffers);
 
   // Breaks the communicator on all ranks; wakes a blocked run(). Any thread.
@@ -66,7 +69,8 @@ class Communicator {
   Communicator(int32_t rank, int32_t nranks, const CommSettings& settings, base::EventFd wake);
   base::Result<const Prepared*> prepared(const Shape& shape);
   base::Status complete(const Call& call, uint64_t fingerprint);
-  // After a miss: spins, yields or sleeps, and now and then looks at what is dear. Not OK ends the operation.
+  // After a miss: spins, yields or sleeps, and now and then looks at what is dear. Not OK ends the
+  // operation.
   base::Status waitOnce(const Call& call, uint64_t fingerprint, Waiting* waiting);
   base::Status checkPeers(const Call& call, uint64_t fingerprint, Waiting* waiting);
   base::Status failureOf(const Call& call, const OperationFailure& failure);

@@ -1,7 +1,8 @@
-// The last operations of a rank, for the message of a time-out: what was done, by which algorithm, how far it got.
+// The last operations of a rank, for the message of a time-out: what was done, by which algorithm,
+// how far it got.
 //
-// A ring of 256 records that the hot path overwrites in place; text is made only when somebody asks. Used by the
-// thread that runs the operations.
+// A ring of 256 records that the hot path overwrites in place; text is made only when somebody
+// asks. Used by the thread that runs the operations.
 #pragma once
 
 #include <array>
@@ -25,7 +26,8 @@ class FlightRecord {
   }
   void finish() { entries_[last_ % kLength].finished = true; }
 
-  // The newest first, one a line, at most `most`; consecutive equal shapes are folded into one line.
+  // The newest first, one a line, at most `most`; consecutive equal shapes are folded into one
+  // line.
   std::string text(size_t most = kLength) const;
 
  private:

@@ -14,26 +14,34 @@ using base::Code;
 using base::Status;
 using bootstrap::ControlEvent;
 
-// A process that says goodbye and ends at once may be seen to end before its goodbye has come around.
+// A process that says goodbye and ends at once may be seen to end before its goodbye has come
+// around.
 constexpr auto kGoodbyeGrace = std::chrono::milliseconds(100);
 constexpr int64_t kSpreadMs = 250;
 
 }  // namespace
 
-base::Result<std::unique_ptr<Liveness>> Liveness::start(bootstrap::Rendezvous* rendezvous, Failure* failure,
-                                                        base::EventFd* wake, const std::vector<PeerInfo>* peers) {
-  std::unique_ptr<Liveness> made(new Liveness(rendezvous, failure, wake, peers));  // private constructor
+base::Result<std::unique_ptr<Liveness>> Liveness::start(bootstrap::Rendezvous* rendezvous,
+                                                        Failure* failure, base::EventFd* wake,
+                                                        const std::vector<PeerInfo>* peers) {
+  std::unique_ptr<Liveness> made(
+      new Liveness(rendezvous, failure, wake, peers));  // private constructor
   OMNES_ASSIGN_OR_RETURN(made->service_, Service::get());
   const std::lock_guard<std::mutex> lock(made->mutex_);
   OMNES_RETURN_IF_ERROR(made->watchProcesses());
-  OMNES_ASSIGN_OR_RETURN(made->controlWatch_,
-                         made->service_->watch(rendezvous->controlFd(), [raw = made.get()] { raw->onControl(); }));
+  OMNES_ASSIGN_OR_RETURN(
+      made->controlWatch_,
+      made->service_->watch(rendezvous->controlFd(), [raw = made.get()] { raw->onControl(); }));
   return made;
 }
 
 Liveness::Liveness(bootstrap::Rendezvous* rendezvous, Failure* failure, base::EventFd* wake,
                    const std::vector<PeerInfo>* peers)
-    : rendezvous_(rendezvous), failure_(failure), wake_(wake), peers_(peers), left_(peers->size()) {}
+    : rendezvous_(rendezvous),
+      failure_(failure),
+      wake_(wake),
+      peers_(peers),
+      left_(peers->size()) {}
 
 Liveness::~Liveness() {
   if (!service_) return;
@@ -67,15 +75,16 @@ Status Liveness::watchProcesses() {
       judgeLater(&process);
       continue;
     }
-    OMNES_ASSIGN_OR_RETURN(process.watch, service_->watch(process.pidfd.get(), [this, pid = process.pid] {
-      onProcessEnd(pid);
-    }));
+    OMNES_ASSIGN_OR_RETURN(
+        process.watch,
+        service_->watch(process.pidfd.get(), [this, pid = process.pid] { onProcessEnd(pid); }));
   }
   return Status::ok();
 }
 
 void Liveness::set(const Status& cause) {
-  if (failure_->set(cause)) OMNES_LOG_WARN(Coll, "%.*s", static_cast<int>(cause.message().size()), cause.message().data());
+  if (failure_->set(cause))
+    OMNES_LOG_WARN(Coll, "%.*s", static_cast<int>(cause.message().size()), cause.message().data());
   wake_->signal();
 }
 
@@ -85,7 +94,9 @@ void Liveness::fail(const Status& cause) {
   wake_->signal();
   const auto deadline = base::Deadline::afterMs(base::Clock::monotonic(), kSpreadMs);
   const Status sent = rendezvous_->sendControl(rendezvous_->rank(), cause, deadline);
-  if (!sent.isOk()) OMNES_LOG_INFO(Coll, "the other ranks could not be told: %.*s", static_cast<int>(sent.message().size()), sent.message().data());
+  if (!sent.isOk())
+    OMNES_LOG_INFO(Coll, "the other ranks could not be told: %.*s",
+                   static_cast<int>(sent.message().size()), sent.message().data());
 }
 
 void Liveness::onControl() {

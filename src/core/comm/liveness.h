@@ -1,8 +1,9 @@
 // Watches the other ranks of a communicator through the service thread, and spreads first causes.
 //
-// Three sources: the control connection (another rank's first cause, its goodbye, or the news that it is gone), and a
-// pidfd per peer process, which fires at once when it dies, even while a forked child keeps its sockets open. A peer
-// that ended in order (goodbye) is no failure until somebody waits for it.
+// Three sources: the control connection (another rank's first cause, its goodbye, or the news that
+// it is gone), and a pidfd per peer process, which fires at once when it dies, even while a forked
+// child keeps its sockets open. A peer that ended in order (goodbye) is no failure until somebody
+// waits for it.
 #pragma once
 
 #include <atomic>
@@ -23,8 +24,9 @@ namespace omnes::core {
 class Liveness {
  public:
   // rendezvous, failure, wake and peers must outlive it.
-  static base::Result<std::unique_ptr<Liveness>> start(bootstrap::Rendezvous* rendezvous, Failure* failure,
-                                                       base::EventFd* wake, const std::vector<PeerInfo>* peers);
+  static base::Result<std::unique_ptr<Liveness>> start(bootstrap::Rendezvous* rendezvous,
+                                                       Failure* failure, base::EventFd* wake,
+                                                       const std::vector<PeerInfo>* peers);
   ~Liveness();
 
   // Any thread. Whether the rank has said goodbye.
@@ -58,8 +60,8 @@ class Liveness {
   const std::vector<PeerInfo>* peers_;
   std::vector<std::atomic<bool>> left_;
   std::shared_ptr<Service> service_;
-  // Guards what follows. Taken by handlers (which run under the service's lock), so never held while removing a watch
-  // from outside.
+  // Guards what follows. Taken by handlers (which run under the service's lock), so never held
+  // while removing a watch from outside.
   std::mutex mutex_;
   bool isEnding_ = false;
   std::vector<Process> processes_;

@@ -1,7 +1,8 @@
 // Prepared operations by shape: the second call of a shape does no planning and no allocation.
 //
-// Direct-mapped over the most recent shapes, so that a program with endless shapes stays bounded. Used by the thread
-// that runs operations; what find() and insert() return is valid until the next insert().
+// Direct-mapped over the most recent shapes, so that a program with endless shapes stays bounded.
+// Used by the thread that runs operations; what find() and insert() return is valid until the next
+// insert().
 #pragma once
 
 #include <array>
@@ -30,7 +31,8 @@ class OperationCache {
 
   static size_t indexOf(const Shape& shape) {
     const uint64_t kind = uint64_t{static_cast<uint8_t>(shape.collective)} << 16 |
-                          uint64_t{static_cast<uint8_t>(shape.type)} << 8 | static_cast<uint8_t>(shape.op);
+                          uint64_t{static_cast<uint8_t>(shape.type)} << 8 |
+                          static_cast<uint8_t>(shape.op);
     return base::mix64(shape.count ^ kind << 40) % kSlots;
   }
 

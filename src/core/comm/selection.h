@@ -12,15 +12,17 @@
 namespace omnes::core {
 
 struct SelectionRules {
-  std::string forced;          // OMNES_ALGO: the algorithm for every collective that has it; empty = choose
+  std::string forced;  // OMNES_ALGO: the algorithm for every collective that has it; empty = choose
   bool deterministic = false;  // only algorithms that add in the order of the ranks
 };
 
-// kInvalidArgument when `forced` names no algorithm (the message lists them); kInvalidUsage when it contradicts
-// `deterministic`.
+// kInvalidArgument when `forced` names no algorithm (the message lists them); kInvalidUsage when it
+// contradicts `deterministic`.
 base::Status checkRules(const SelectionRules& rules);
 
-// Best first. The first one that prepares is run: whether one does is a function of agreed inputs too.
-std::vector<const algorithms::Algorithm*> candidates(const SelectionRules& rules, const Shape& shape, int32_t nranks);
+// Best first. The first one that prepares is run: whether one does is a function of agreed inputs
+// too.
+std::vector<const algorithms::Algorithm*> candidates(const SelectionRules& rules,
+                                                     const Shape& shape, int32_t nranks);
 
 }  // namespace omnes::core

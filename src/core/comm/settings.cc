@@ -26,9 +26,11 @@ Status checkTransports(const std::string& list) {
   }
   for (const std::string_view name : names)
     if (transports::find(name) == nullptr)
-      return Status(Code::kInvalidArgument, "OMNES_TRANSPORTS names \"" + std::string(name) + "\"; valid: " + valid);
+      return Status(Code::kInvalidArgument,
+                    "OMNES_TRANSPORTS names \"" + std::string(name) + "\"; valid: " + valid);
   if (left == 0)
-    return Status(Code::kInvalidUsage, "OMNES_TRANSPORTS \"" + list + "\" leaves no transport; valid: " + valid);
+    return Status(Code::kInvalidUsage,
+                  "OMNES_TRANSPORTS \"" + list + "\" leaves no transport; valid: " + valid);
   return Status::ok();
 }
 
@@ -45,11 +47,13 @@ Result<CommSettings> CommSettings::from(const base::Config& config, const CommRe
   out.timeoutMs = choose(config.timeoutMs, request.timeoutMs);
   out.initTimeoutMs = choose(config.initTimeoutMs, request.initTimeoutMs);
   if (out.timeoutMs < 0 || out.initTimeoutMs < 0)
-    return Status(Code::kInvalidArgument, "timeoutMs and initTimeoutMs must not be negative; 0 means no deadline");
+    return Status(Code::kInvalidArgument,
+                  "timeoutMs and initTimeoutMs must not be negative; 0 means no deadline");
   out.rules.forced = config.algo.isSet ? config.algo.value : request.algo;
   out.rules.deterministic = choose(config.deterministic, request.deterministic);
   OMNES_RETURN_IF_ERROR(checkRules(out.rules));
-  OMNES_RETURN_IF_ERROR(checkTransports(config.transports.isSet ? config.transports.value : request.transports));
+  OMNES_RETURN_IF_ERROR(
+      checkTransports(config.transports.isSet ? config.transports.value : request.transports));
   out.hostId = config.hostId.isSet ? config.hostId.value : request.hostId;
   out.slotBytes = config.slotBytes.value;
   out.spinPolls = config.spin.value;
@@ -58,7 +62,8 @@ Result<CommSettings> CommSettings::from(const base::Config& config, const CommRe
 }
 
 std::string CommSettings::agreedText() const {
-  return "OMNES_ALGO=" + rules.forced + "\nOMNES_DETERMINISTIC=" + (rules.deterministic ? "1" : "0") +
+  return "OMNES_ALGO=" + rules.forced +
+         "\nOMNES_DETERMINISTIC=" + (rules.deterministic ? "1" : "0") +
          "\nOMNES_SLOT_BYTES=" + std::to_string(slotBytes) + "\n";
 }
 

@@ -26,8 +26,8 @@ using bootstrap::WaitLimits;
 std::string encode(const PeerInfo& info) {
   std::string cpus;
   for (const int cpu : info.cpus) cpus += (cpus.empty() ? "" : ",") + std::to_string(cpu);
-  return info.host + "\n" + info.hostIdentity + "\n" + std::to_string(info.pid) + "\n" + cpus + "\n" + info.channel +
-         "\n" + info.transport + "\n";
+  return info.host + "\n" + info.hostIdentity + "\n" + std::to_string(info.pid) + "\n" + cpus +
+         "\n" + info.channel + "\n" + info.transport + "\n";
 }
 
 Result<PeerInfo> decode(std::string_view text, int32_t rank) {
@@ -38,7 +38,8 @@ Result<PeerInfo> decode(std::string_view text, int32_t rank) {
     lines.emplace_back(text.substr(0, end));
     text.remove_prefix(end + 1);
   }
-  const Status bad(Code::kRemoteError, "rank " + std::to_string(rank) + " described itself in a form we do not know");
+  const Status bad(Code::kRemoteError,
+                   "rank " + std::to_string(rank) + " described itself in a form we do not know");
   if (lines.size() != 6) return bad;
   PeerInfo info;
   info.host = lines[0];
@@ -56,7 +57,8 @@ Result<PeerInfo> decode(std::string_view text, int32_t rank) {
   return info;
 }
 
-// What ranks must have in common to be asked to share memory; that they can is shown by the memory arriving.
+// What ranks must have in common to be asked to share memory; that they can is shown by the memory
+// arriving.
 std::string hostIdentity(const CommSettings& settings) {
   if (!settings.hostId.empty()) return "OMNES_HOST_ID " + settings.hostId;
   const std::string bootId = base::readProcFile("/proc/sys/kernel/random/boot_id");
@@ -68,16 +70,19 @@ std::string hostIdentity(const CommSettings& settings) {
 Status checkOneHost(const std::vector<PeerInfo>& peers) {
   for (size_t rank = 1; rank < peers.size(); ++rank)
     if (peers[rank].hostIdentity != peers[0].hostIdentity)
-      return Status(Code::kNotSupported, peers[0].nameAs(0) + " and " + peers[rank].nameAs(static_cast<int32_t>(rank)) +
-                                             " are on different hosts (" + peers[0].hostIdentity + ", " +
-                                             peers[rank].hostIdentity +
+      return Status(Code::kNotSupported, peers[0].nameAs(0) + " and " +
+                                             peers[rank].nameAs(static_cast<int32_t>(rank)) +
+                                             " are on different hosts (" + peers[0].hostIdentity +
+                                             ", " + peers[rank].hostIdentity +
                                              "); this version connects the ranks of one host only");
   return Status::ok();
 }
 
-// Hands our descriptor to every peer and takes theirs. A rank connects to the lower ones, then accepts the higher ones,
-// so that nobody waits in a circle. Gives one message a rank (none for the own).
-Result<std::vector<base::UniqueFd>> tradeDescriptors(const bootstrap::LocalIdentity& self, LocalListener* listener,
+// Hands our descriptor to every peer and takes theirs. A rank connects to the lower ones, then
+// accepts the higher ones, so that nobody waits in a circle. Gives one message a rank (none for the
+// own).
+Result<std::vector<base::UniqueFd>> tradeDescriptors(const bootstrap::LocalIdentity& self,
+                                                     LocalListener* listener,
                                                      const std::vector<PeerInfo>& peers, int own,
                                                      const WaitLimits& limits) {
   std::vector<base::UniqueFd> out(peers.size());
@@ -85,12 +90,14 @@ Result<std::vector<base::UniqueFd>> tradeDescriptors(const bootstrap::LocalIdent
     if (peer == self.rank) continue;
     auto channel = peer < self.rank ? LocalChannel::connect(peers[peer].channel, self, peer, limits)
                                     : listener->accept(peer, limits);
-    if (!channel.isOk()) return channel.status().withContext("connecting to rank " + std::to_string(peer));
+    if (!channel.isOk())
+      return channel.status().withContext("connecting to rank " + std::to_string(peer));
     OMNES_RETURN_IF_ERROR(channel->send(std::span<const int>(&own, 1), "memory", limits));
     OMNES_ASSIGN_OR_RETURN(bootstrap::LocalMessage message, channel->receive(limits));
     if (message.descriptors.size() != 1)
       return Status(Code::kRemoteError, "rank " + std::to_string(peer) + " sent " +
-                                            std::to_string(message.descriptors.size()) + " descriptors instead of 1");
+                                            std::to_string(message.descriptors.size()) +
+                                            " descriptors instead of 1");
     out[peer] = std::move(message.descriptors[0]);
   }
   return out;
@@ -120,20 +127,23 @@ Status connectEndpoint(transports::Endpoint* endpoint, const std::vector<PeerInf
     sizes.push_back(peers[i].transport.size());
     numbers.push_back(descriptors[i].get());
   }
-  if (endpoint->table->connect(endpoint, texts.data(), sizes.data(), numbers.data()) == transports::Outcome::kOk)
+  if (endpoint->table->connect(endpoint, texts.data(), sizes.data(), numbers.data()) ==
+      transports::Outcome::kOk)
     return Status::ok();
   return Status(Code::kSystemError, endpoint->error);
 }
 
 // All ranks tell how their part went; the first failure, by rank, is everybody's.
 Status agree(bootstrap::Rendezvous* rendezvous, const Status& mine, base::Deadline deadline) {
-  const std::string text = std::to_string(static_cast<int>(mine.code())) + " " + std::string(mine.message());
+  const std::string text =
+      std::to_string(static_cast<int>(mine.code())) + " " + std::string(mine.message());
   OMNES_ASSIGN_OR_RETURN(std::vector<std::string> all, rendezvous->exchange(text, deadline));
   if (!mine.isOk()) return mine;
   for (size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank] != "0 ")
-      return Status(Code::kRemoteError, "rank " + std::to_string(rank) + " could not join: " +
-                                            all[rank].substr(std::min(all[rank].size(), all[rank].find(' ') + 1)));
+      return Status(Code::kRemoteError,
+                    "rank " + std::to_string(rank) + " could not join: " +
+                        all[rank].substr(std::min(all[rank].size(), all[rank].find(' ') + 1)));
   return Status::ok();
 }
 
@@ -152,18 +162,19 @@ Status connectPeers(Wiring* wiring, const bootstrap::LocalIdentity& self, LocalL
 }  // namespace
 
 std::string PeerInfo::nameAs(int32_t rank) const {
-  return "rank " + std::to_string(rank) + " (host " + host + ", process " + std::to_string(pid) + ")";
+  return "rank " + std::to_string(rank) + " (host " + host + ", process " + std::to_string(pid) +
+         ")";
 }
 
-Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t nranks, const CommSettings& settings,
-                    base::Deadline deadline) {
+Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t nranks,
+                    const CommSettings& settings, base::Deadline deadline) {
   const base::Clock& clock = base::Clock::monotonic();
   const bootstrap::LocalIdentity self{point.secret, point.commId, static_cast<uint32_t>(rank),
                                       static_cast<uint32_t>(nranks)};
   Wiring wiring;
   OMNES_ASSIGN_OR_RETURN(wiring.rendezvous,
-                         bootstrap::Rendezvous::join(point, self.rank, self.nranks, settings.agreedText(), deadline,
-                                                     clock));
+                         bootstrap::Rendezvous::join(point, self.rank, self.nranks,
+                                                     settings.agreedText(), deadline, clock));
   // A failure from here on is told to the others before it is returned.
   Status status = Status::ok();
   PeerInfo info{base::hostname(), hostIdentity(settings), getpid(), base::allowedCpus(), "", ""};
@@ -181,7 +192,8 @@ Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t 
     info.transport.assign(text, bytes);
   }
   OMNES_RETURN_IF_ERROR(agree(wiring.rendezvous.get(), status, deadline));
-  OMNES_ASSIGN_OR_RETURN(std::vector<std::string> blobs, wiring.rendezvous->exchange(encode(info), deadline));
+  OMNES_ASSIGN_OR_RETURN(std::vector<std::string> blobs,
+                         wiring.rendezvous->exchange(encode(info), deadline));
   for (size_t peer = 0; peer < blobs.size(); ++peer) {
     OMNES_ASSIGN_OR_RETURN(PeerInfo decoded, decode(blobs[peer], static_cast<int32_t>(peer)));
     wiring.peers.push_back(std::move(decoded));
@@ -195,7 +207,8 @@ Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t 
 
 bool sharesCores(const std::vector<PeerInfo>& peers, int32_t rank, int usableCores) {
   if (static_cast<int>(peers.size()) <= 1) return false;
-  // Every rank spreads itself evenly over its cores; a core with more than one rank's worth is shared.
+  // Every rank spreads itself evenly over its cores; a core with more than one rank's worth is
+  // shared.
   std::map<int, double> load;
   for (const PeerInfo& peer : peers)
     for (const int cpu : peer.cpus) load[cpu] += 1.0 / static_cast<double>(peer.cpus.size());

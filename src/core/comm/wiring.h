@@ -1,8 +1,9 @@
 // Wiring: from "these ranks have met" to "their transport is connected".
 //
-// Every rank says who and where it is, ranks of one host hand each other their memory over proven local connections,
-// the transport connects, and all ranks tell each other how it went, so that a communicator comes up on all ranks or
-// on none. Runs in the thread of the init call; every wait ends at the deadline or on abort.
+// Every rank says who and where it is, ranks of one host hand each other their memory over proven
+// local connections, the transport connects, and all ranks tell each other how it went, so that a
+// communicator comes up on all ranks or on none. Runs in the thread of the init call; every wait
+// ends at the deadline or on abort.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,7 @@
 namespace omnes::core {
 
 struct PeerInfo {
-  std::string host;  // name, for messages
+  std::string host;          // name, for messages
   std::string hostIdentity;  // equal on ranks that may share memory
   int64_t pid = 0;
   std::vector<int> cpus;  // that it may run on

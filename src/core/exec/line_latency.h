@@ -1,8 +1,9 @@
 // How far apart the cores of this rank and its peers are, watched while working.
 //
-// Across chiplets a staged chunk wants non-temporal stores (they halve its time), on one chiplet plain ones
-// (non-temporal doubles it), and a virtual machine changes between the two while it runs; so the choice follows from
-// the latency of lines that we load anyway: a reader's tail line that has just changed. Value type, not thread-safe.
+// Across chiplets a staged chunk wants non-temporal stores (they halve its time), on one chiplet
+// plain ones (non-temporal doubles it), and a virtual machine changes between the two while it
+// runs; so the choice follows from the latency of lines that we load anyway: a reader's tail line
+// that has just changed. Value type, not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -35,8 +35,12 @@ struct Operation::RingLinks {
     latency->add((clock.now() - start).count());
     return Outcome::kOk;
   }
-  static uint8_t* slot(Link* link, size_t bytes) { return base::slotPayload(link->sender->slot(), bytes); }
-  static void commit(Link* link, size_t, uint64_t fingerprint) { link->sender->publish(fingerprint); }
+  static uint8_t* slot(Link* link, size_t bytes) {
+    return base::slotPayload(link->sender->slot(), bytes);
+  }
+  static void commit(Link* link, size_t, uint64_t fingerprint) {
+    link->sender->publish(fingerprint);
+  }
   static Outcome peek(Link* link, size_t bytes, Chunk* chunk) {
     base::SlotReceiver* receiver = link->receiver;
     if (!receiver->tryPeek()) return Outcome::kAgain;
@@ -89,7 +93,8 @@ void Operation::start(const Prepared& prepared, const CallBuffers& buffers, uint
     sources_.resize(prepared.maxSources);
     sinks_.resize(prepared.maxSources);
   }
-  if (bases_.size() < 2 * size_t{prepared.maxSources}) bases_.resize(2 * size_t{prepared.maxSources});
+  if (bases_.size() < 2 * size_t{prepared.maxSources})
+    bases_.resize(2 * size_t{prepared.maxSources});
 }
 
 Progress Operation::advance() {
@@ -124,8 +129,9 @@ Progress Operation::advanceLane(size_t laneIndex) {
       const uint64_t laneSlice = cursor.wave - step.delay;
       const int table = laneSlice * lanes + laneIndex + 1 == prepared_->slices ? 1 : 0;
       if (!isReady<Links>(step, table, &cursor))
-        return failure_.text[0] != 0 || failure_.kind == OperationFailure::Kind::kMismatch ? Progress::kFailed
-                                                                                            : Progress::kStuck;
+        return failure_.text[0] != 0 || failure_.kind == OperationFailure::Kind::kMismatch
+                   ? Progress::kFailed
+                   : Progress::kStuck;
       run<Links>(step, laneIndex, laneSlice, table);
       ++stepsDone_;
       cursor.ready = 0;
@@ -134,13 +140,16 @@ Progress Operation::advanceLane(size_t laneIndex) {
   return Progress::kDone;
 }
 
-size_t Operation::operandBytes(const PreparedOperand& operand, const PreparedStep& step, int table) const {
+size_t Operation::operandBytes(const PreparedOperand& operand, const PreparedStep& step,
+                               int table) const {
   const size_t width =
       operand.mark == kernels::Mark::kInput ? prepared_->elementBytes : prepared_->wireBytes;
   return step.chunkElements[table] * width;
 }
 
-uint64_t Operation::chunkFingerprint(size_t bytes) const { return fingerprint_ + bytes * kLengthMix; }
+uint64_t Operation::chunkFingerprint(size_t bytes) const {
+  return fingerprint_ + bytes * kLengthMix;
+}
 
 template <class Links>
 bool Operation::isReady(const PreparedStep& step, int table, Cursor* cursor) {
@@ -207,13 +216,15 @@ void Operation::bindOperands(const PreparedStep& step, size_t lane, uint64_t lan
     switch (operand.space) {
       case Space::kInput:
         // Sources only; the verifier has shown that nothing writes here.
-        bases_[i] = static_cast<uint8_t*>(const_cast<void*>(buffers_.send)) + moved * prepared_->elementBytes;
+        bases_[i] = static_cast<uint8_t*>(const_cast<void*>(buffers_.send)) +
+                    moved * prepared_->elementBytes;
         break;
       case Space::kOutput:
         bases_[i] = static_cast<uint8_t*>(buffers_.recv) + moved * prepared_->elementBytes;
         break;
       case Space::kScratch: {
-        const uint64_t copy = lane * prepared_->scratchCopies + laneSlice % prepared_->scratchCopies;
+        const uint64_t copy =
+            lane * prepared_->scratchCopies + laneSlice % prepared_->scratchCopies;
         bases_[i] = scratch_.data() + copy * prepared_->scratchCopyElements * prepared_->wireBytes;
         break;
       }
@@ -226,7 +237,8 @@ void Operation::move(const PreparedStep& step, size_t lane, uint64_t laneSlice, 
   bindOperands<Links>(step, lane, laneSlice, table);
   const PreparedOperand* operands = prepared_->operands.data() + step.firstOperand;
   const auto at = [&](uint32_t i, const PreparedPiece& piece) {
-    // Scratch is laid out in wire elements whatever it holds, so that offsets do not depend on marks.
+    // Scratch is laid out in wire elements whatever it holds, so that offsets do not depend on
+    // marks.
     const size_t width = (operands[i].mark == kernels::Mark::kInput &&
                           (operands[i].isLink || operands[i].space != Space::kScratch))
                              ? prepared_->elementBytes
@@ -240,15 +252,18 @@ void Operation::move(const PreparedStep& step, size_t lane, uint64_t laneSlice, 
     for (uint32_t i = 0; i < step.sources; ++i) sources_[i] = {at(i, piece), operands[i].mark};
     for (uint32_t k = 0; k < step.sinks; ++k) {
       const PreparedOperand& sink = operands[step.sources + k];
-      const bool stream = sink.isLink ? nonTemporal_ && elements * prepared_->elementBytes >= kNonTemporalChunkBytes
-                                      : nonTemporalOutput_ && sink.space == Space::kOutput;
+      const bool stream =
+          sink.isLink ? nonTemporal_ && elements * prepared_->elementBytes >= kNonTemporalChunkBytes
+                      : nonTemporalOutput_ && sink.space == Space::kOutput;
       sinks_[k] = {at(step.sources + k, piece), sink.mark, stream};
     }
     if (step.op == plan::Op::kReduce) {
-      prepared_->reduce(reduction_, sources_.data(), step.sources, sinks_.data(), step.sinks, elements);
+      prepared_->reduce(reduction_, sources_.data(), step.sources, sinks_.data(), step.sinks,
+                        elements);
       continue;
     }
-    const size_t width = operands[0].mark == kernels::Mark::kInput ? prepared_->elementBytes : prepared_->wireBytes;
+    const size_t width =
+        operands[0].mark == kernels::Mark::kInput ? prepared_->elementBytes : prepared_->wireBytes;
     for (uint32_t k = 0; k < step.sinks; ++k)
       if (sinks_[k].data != sources_[0].data)
         kernels::copy(sinks_[k].data, sources_[0].data, elements * width, sinks_[k].nonTemporal);

@@ -1,11 +1,12 @@
 // One run of a prepared plan on one rank: the executor.
 //
-// advance() does everything that can be done now and returns; it never waits. A lane has one cursor (wave, step); a
-// step first checks all its sources and credits, then runs, then commits, so that "not ready" has no side effect. The
-// caller (inline call, progress thread, or a test's scheduler) decides how to wait in between.
+// advance() does everything that can be done now and returns; it never waits. A lane has one cursor
+// (wave, step); a step first checks all its sources and credits, then runs, then commits, so that
+// "not ready" has no side effect. The caller (inline call, progress thread, or a test's scheduler)
+// decides how to wait in between.
 //
-// One Operation object serves all calls of a communicator, one at a time. It borrows the Prepared and the user's
-// buffers from start() until advance() returned kDone or kFailed. Not thread-safe.
+// One Operation object serves all calls of a communicator, one at a time. It borrows the Prepared
+// and the user's buffers from start() until advance() returned kDone or kFailed. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -38,8 +39,8 @@ struct OperationFailure {
 class Operation {
  public:
   // fingerprint: of the call, equal on all ranks that agree. scalarBits: PreMulSum's factor.
-  void start(const Prepared& prepared, const CallBuffers& buffers, uint64_t fingerprint, uint64_t scalarBits,
-             bool nonTemporal);
+  void start(const Prepared& prepared, const CallBuffers& buffers, uint64_t fingerprint,
+             uint64_t scalarBits, bool nonTemporal);
   Progress advance();
 
   // The peer of the first link that is not ready, -1 when it is a group; valid after kStuck.
@@ -80,7 +81,7 @@ class Operation {
   CallBuffers buffers_;
   kernels::Reduction reduction_;
   uint64_t fingerprint_ = 0;
-  bool nonTemporal_ = false;       // for links, when the chunk is long enough
+  bool nonTemporal_ = false;  // for links, when the chunk is long enough
   bool nonTemporalOutput_ = false;
   uint64_t stepsDone_ = 0;
   uint64_t stepsTotal_ = 0;

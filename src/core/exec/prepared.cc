@@ -13,7 +13,8 @@ using plan::Ref;
 using plan::Space;
 using plan::Step;
 
-// A plan longer than this would need a loop counter in the cursor; no plan of this version comes near.
+// A plan longer than this would need a loop counter in the cursor; no plan of this version comes
+// near.
 constexpr size_t kMaxUnrolledSteps = 1 << 16;
 // Messages below this stay in one slice even when a plan has several lanes.
 constexpr uint64_t kLaneSplitBytes = 64 << 10;
@@ -38,7 +39,8 @@ class Preparer {
       : plan_(plan), links_(links) {
     out_.shape = shape;
     out_.elementBytes = base::sizeOf(shape.type);
-    out_.wireBytes = std::max(base::sizeOf(base::wireType(shape.type, shape.op)), out_.elementBytes);
+    out_.wireBytes =
+        std::max(base::sizeOf(base::wireType(shape.type, shape.op)), out_.elementBytes);
     out_.reduction = {shape.type, shape.op, static_cast<uint32_t>(plan.nranks), 0};
     out_.reduce = kernels::selectReduce(shape.type, shape.op);
     out_.scratchCopies = plan.scratchCopies;
@@ -53,8 +55,8 @@ class Preparer {
   }
 
  private:
-  // PreMulSum: every rank has a factor of its own, so a contribution is scaled (and widened) by its owner when it leaves
-  // the input buffer, and travels as a partial sum of one term.
+  // PreMulSum: every rank has a factor of its own, so a contribution is scaled (and widened) by its
+  // owner when it leaves the input buffer, and travels as a partial sum of one term.
   bool scalesAtOwner() const { return out_.shape.op == base::ReduceOp::kPreMulSum; }
   bool isOuter() const { return plan_.cut == plan::Cut::kOuter; }
   uint64_t modulus(const Ref& ref) const {
@@ -66,8 +68,9 @@ class Preparer {
     out_.allRings = true;
     for (const plan::Lane& lane : plan_.lanes)
       for (const Step& step : lane.steps) {
-        iterationsOf_ = step.kind == Step::Kind::kLoop ? step.iterations
-                        : step.kind == Step::Kind::kEndLoop ? 1 : iterationsOf_;
+        iterationsOf_ = step.kind == Step::Kind::kLoop      ? step.iterations
+                        : step.kind == Step::Kind::kEndLoop ? 1
+                                                            : iterationsOf_;
         if (step.kind == Step::Kind::kLoop || step.kind == Step::Kind::kEndLoop) continue;
         for (int32_t i = 0; i < iterationsOf_; ++i) {
           const bool moves = step.kind == Step::Kind::kMove;
@@ -88,7 +91,8 @@ class Preparer {
       if (carriesBytes) smallestSlot_ = std::min(smallestSlot_, link->slotBytes);
       if (link->credits < static_cast<uint32_t>(plan_.minCredits))
         return Status(Code::kNotSupported, "algorithm " + plan_.algorithm + " needs " +
-                                               std::to_string(plan_.minCredits) + " slots a link, there are " +
+                                               std::to_string(plan_.minCredits) +
+                                               " slots a link, there are " +
                                                std::to_string(link->credits));
     }
     return Status::ok();
@@ -98,8 +102,8 @@ class Preparer {
     return links_({outgoing, ref.stream, plan::valueOf(ref.run, k, iteration, plan_.nranks)});
   }
 
-  // Chooses the slice and cuts it. A function of agreed inputs only: count, type, op, plan-wide numbers, slot sizes.
-  // Extents are whole cache lines unless the slots are too small for that.
+  // Chooses the slice and cuts it. A function of agreed inputs only: count, type, op, plan-wide
+  // numbers, slot sizes. Extents are whole cache lines unless the slots are too small for that.
   Status cut() {
     const uint64_t count = out_.shape.count;
     const uint64_t blocks = static_cast<uint64_t>(std::max(plan_.blocks, 1));
@@ -111,8 +115,9 @@ class Preparer {
     cap(plan_.maxInputChunkBlocks, scalesAtOwner() ? out_.wireBytes : out_.elementBytes);
     cap(plan_.maxPartialChunkBlocks, out_.wireBytes);
     if (most == 0)
-      return Status(Code::kNotSupported, "algorithm " + plan_.algorithm + " does not fit in slots of " +
-                                             std::to_string(smallestSlot_) + " bytes; raise OMNES_SLOT_BYTES");
+      return Status(Code::kNotSupported,
+                    "algorithm " + plan_.algorithm + " does not fit in slots of " +
+                        std::to_string(smallestSlot_) + " bytes; raise OMNES_SLOT_BYTES");
     uint64_t line = std::max<uint64_t>(1, base::kLineBytes / out_.elementBytes);
     if (most < line) line = 1;
     uint64_t extent = std::min(roundUp(perExtent, line), most / line * line);
@@ -171,7 +176,8 @@ class Preparer {
 
   Status emit(const Step& step, int32_t iteration, PreparedLane* lane) {
     if (lane->steps.size() >= kMaxUnrolledSteps)
-      return Status(Code::kNotSupported, "algorithm " + plan_.algorithm + " is too long to run at this size");
+      return Status(Code::kNotSupported,
+                    "algorithm " + plan_.algorithm + " is too long to run at this size");
     PreparedStep made;
     made.kind = step.kind;
     made.op = step.op;
@@ -193,15 +199,17 @@ class Preparer {
     return Status::ok();
   }
 
-  // The operands that hold a contribution outside the input buffer: what a step takes from there and passes on, and what
-  // a reduction gets from elsewhere. (A reduction never consumes a final result; the verifier has shown that.)
+  // The operands that hold a contribution outside the input buffer: what a step takes from there
+  // and passes on, and what a reduction gets from elsewhere. (A reduction never consumes a final
+  // result; the verifier has shown that.)
   void markScaled(const PreparedStep& step, bool leavesInput) {
     const uint32_t end = step.firstOperand + step.sources + step.sinks;
     for (uint32_t i = step.firstOperand; i < end; ++i) {
       PreparedOperand& operand = out_.operands[i];
       const bool isSink = i >= step.firstOperand + step.sources;
       const bool isElsewhere = operand.isLink || operand.space == Space::kScratch;
-      if (isElsewhere && (isSink ? leavesInput : step.op == plan::Op::kReduce)) operand.mark = kernels::Mark::kPartial;
+      if (isElsewhere && (isSink ? leavesInput : step.op == plan::Op::kReduce))
+        operand.mark = kernels::Mark::kPartial;
     }
   }
 
@@ -218,7 +226,8 @@ class Preparer {
     const int32_t count = outgoing ? 1 : ref.run.count;
     for (int32_t k = 0; k < count; ++k) {
       OMNES_ASSIGN_OR_RETURN(operand.link, lookUp(ref, k, iteration, outgoing));
-      operand.peer = outgoing && ref.run.count > 1 ? -1 : plan::valueOf(ref.run, k, iteration, plan_.nranks);
+      operand.peer =
+          outgoing && ref.run.count > 1 ? -1 : plan::valueOf(ref.run, k, iteration, plan_.nranks);
       out_.operands.push_back(operand);
       operandRefs_.push_back(&ref);
     }
@@ -233,7 +242,8 @@ class Preparer {
       for (const Ref& ref : *refs)
         if (ref.kind == Ref::Kind::kSlice) slice = &ref;
     if (slice == nullptr)
-      return Status(Code::kNotSupported, "algorithm " + plan_.algorithm + " relays a chunk without keeping it");
+      return Status(Code::kNotSupported,
+                    "algorithm " + plan_.algorithm + " relays a chunk without keeping it");
     const int32_t blocks = slice->run.count;
     for (int32_t k = 0; k < blocks;) {
       int32_t end = k + 1;
@@ -250,7 +260,8 @@ class Preparer {
     if (isOuter()) return false;
     for (const Ref* ref : operandRefs_) {
       if (ref->kind != Ref::Kind::kSlice) continue;
-      // Scratch keeps every block at its place in wire elements, so narrow blocks do not touch each other.
+      // Scratch keeps every block at its place in wire elements, so narrow blocks do not touch each
+      // other.
       if (ref->space == Space::kScratch && ref->mark == plan::Mark::kInput &&
           out_.elementBytes != out_.wireBytes)
         return false;
@@ -262,7 +273,8 @@ class Preparer {
     return true;
   }
 
-  void addPiece(int32_t begin, int32_t end, int32_t iteration, const Ref& slice, PreparedStep* made) {
+  void addPiece(int32_t begin, int32_t end, int32_t iteration, const Ref& slice,
+                PreparedStep* made) {
     PreparedPiece piece{};
     piece.firstOffset = static_cast<uint32_t>(out_.offsets.size());
     const int32_t m = static_cast<int32_t>(modulus(slice));
@@ -275,9 +287,11 @@ class Preparer {
     for (const Ref* ref : operandRefs_) {
       const int32_t modulusOfRef = static_cast<int32_t>(modulus(*ref));
       for (int table = 0; table < 2; ++table)
-        out_.offsets.push_back(ref->kind == Ref::Kind::kSlice
-                                   ? offsetOf(ref->space, plan::valueOf(ref->run, begin, iteration, modulusOfRef), table)
-                                   : made->chunkElements[table]);
+        out_.offsets.push_back(
+            ref->kind == Ref::Kind::kSlice
+                ? offsetOf(ref->space, plan::valueOf(ref->run, begin, iteration, modulusOfRef),
+                           table)
+                : made->chunkElements[table]);
     }
     for (int table = 0; table < 2; ++table) made->chunkElements[table] += piece.elements[table];
     out_.pieces.push_back(piece);
@@ -290,7 +304,8 @@ class Preparer {
       return block / blocks * cutting_.offset[0][blocks] + cutting_.offset[table][block % blocks];
     }
     if (!isOuter()) return cutting_.offset[table][block];
-    return static_cast<uint64_t>(block) * out_.shape.count;  // a space of one block has only block 0
+    return static_cast<uint64_t>(block) *
+           out_.shape.count;  // a space of one block has only block 0
   }
 
   const plan::Plan& plan_;

@@ -1,7 +1,8 @@
-// A plan made ready for one shape of call: loops unrolled, links looked up, blocks turned into element offsets.
+// A plan made ready for one shape of call: loops unrolled, links looked up, blocks turned into
+// element offsets.
 //
-// Preparing is the slow part and happens once per shape; the result holds no pointer of the caller, so new buffers
-// reuse it. Immutable after prepare(). Borrows the links, which must outlive it.
+// Preparing is the slow part and happens once per shape; the result holds no pointer of the caller,
+// so new buffers reuse it. Immutable after prepare(). Borrows the links, which must outlive it.
 #pragma once
 
 #include <cstddef>
@@ -29,14 +30,15 @@ struct Shape {
 
 struct PreparedOperand {
   bool isLink = false;
-  plan::Space space = plan::Space::kInput;       // slices
+  plan::Space space = plan::Space::kInput;  // slices
   kernels::Mark mark = kernels::Mark::kInput;
-  int32_t peer = -1;                             // links: whom we wait for; -1 = a group
+  int32_t peer = -1;  // links: whom we wait for; -1 = a group
   transports::Link* link = nullptr;
 };
 
-// A range of extents that is contiguous in every operand of its step. Its offsets, one pair per operand of the step,
-// are in elements for the full and for the last slice, from the start of the operand's space.
+// A range of extents that is contiguous in every operand of its step. Its offsets, one pair per
+// operand of the step, are in elements for the full and for the last slice, from the start of the
+// operand's space.
 struct PreparedPiece {
   uint64_t elements[2];
   uint32_t firstOffset;
@@ -85,7 +87,8 @@ struct Prepared {
 
 using LinkLookup = std::function<base::Result<transports::Link*>(const transports::LinkShape&)>;
 
-// Fails with kNotSupported when the links have fewer credits than the plan needs or the plan is too long to unroll.
+// Fails with kNotSupported when the links have fewer credits than the plan needs or the plan is too
+// long to unroll.
 base::Result<Prepared> prepare(const plan::Plan& plan, const Shape& shape, const LinkLookup& links);
 
 // Total bytes of the buffers of a call, for limits and messages: {send, recv}.

@@ -18,10 +18,12 @@ Result<std::shared_ptr<Service>> Service::get() {
   if (std::shared_ptr<Service> service = current.lock()) return service;
   OMNES_ASSIGN_OR_RETURN(base::Epoll epoll, base::Epoll::open());
   OMNES_ASSIGN_OR_RETURN(base::EventFd wake, base::EventFd::open());
-  std::shared_ptr<Service> service(new Service(std::move(epoll), std::move(wake)));  // private constructor
+  std::shared_ptr<Service> service(
+      new Service(std::move(epoll), std::move(wake)));  // private constructor
   OMNES_RETURN_IF_ERROR(service->epoll_.add(service->wake_.fd(), EPOLLIN, 0));
-  OMNES_ASSIGN_OR_RETURN(service->thread_,
-                         base::Thread::start("omnes-service", [raw = service.get()] { raw->loop(); }));
+  OMNES_ASSIGN_OR_RETURN(
+      service->thread_,
+      base::Thread::start("omnes-service", [raw = service.get()] { raw->loop(); }));
   current = service;
   return service;
 }
@@ -48,7 +50,8 @@ uint64_t Service::callAfter(base::Duration delay, Handler handler) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     id = nextId_++;
-    entries_[id] = {-1, base::Clock::monotonic().now() + delay, std::make_shared<Handler>(std::move(handler))};
+    entries_[id] = {-1, base::Clock::monotonic().now() + delay,
+                    std::make_shared<Handler>(std::move(handler))};
   }
   wake_.signal();
   return id;
@@ -101,14 +104,18 @@ void Service::runHandler(uint64_t id) {
   (*handler)();
 }
 
+bool Service::isStopping() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return stopping_;
+}
+
 void Service::loop() {
   std::array<epoll_event, 16> ready;
-  while (true) {
+  // Looked at after every drain and before every wait: a stop that comes later finds its signal
+  // still there.
+  while (!isStopping()) {
     auto count = epoll_.wait(nextTimer(), base::Clock::monotonic(), ready);
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (stopping_ || !count.isOk()) return;
-    }
+    if (!count.isOk()) return;
     for (size_t i = 0; i < count.value(); ++i) {
       if (ready[i].data.u64 == 0) {
         wake_.drain();
