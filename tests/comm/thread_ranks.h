@@ -34,7 +34,7 @@ namespace omnes::tests {
 inline constexpr bool kSanitized = OMNES_TEST_SANITIZED != 0;
 
 struct RanksOptions {
-  std::string algo;  // empty: the library chooses
+  std::string algo = {};  // empty: the library chooses
   int deterministic = OMNES_CONFIG_UNDEF_INT;
   std::chrono::seconds limit{kSanitized ? 240 : 60};  // of one run()
 };
