@@ -33,6 +33,14 @@ extern "C" {
 #define OMNES_EXPORT
 #endif
 
+/* In C++, too, an enumeration of this header holds any int, so that a number that is no enumerator is an error of
+ * ours (omnesInvalidArgument) and not undefined behaviour. */
+#ifdef __cplusplus
+#define OMNES_ANY_INT : int
+#else
+#define OMNES_ANY_INT
+#endif
+
 /* One rank's membership in a group of ranks. Opaque; created by the init calls, freed by
  * omnesCommDestroy. */
 typedef struct omnesComm* omnesComm_t;
@@ -44,7 +52,7 @@ typedef struct omnesStream* omnesStream_t;
  * int for a range, so that a wrong value is refused instead of being undefined. */
 
 /* Values 0-8 equal NCCL's. */
-typedef enum {
+typedef enum OMNES_ANY_INT {
   omnesSuccess = 0,
   omnesUnhandledDeviceError = 1, /* never returned; keeps NCCL's numbering */
   omnesSystemError = 2,          /* the operating system refused; see omnesGetLastError */
@@ -60,7 +68,7 @@ typedef enum {
 } omnesResult_t;
 
 /* Values 0-11 equal NCCL's. */
-typedef enum {
+typedef enum OMNES_ANY_INT {
   omnesInt8 = 0,
   omnesChar = 0,
   omnesUint8 = 1,
@@ -84,7 +92,7 @@ typedef enum {
 } omnesDataType_t;
 
 /* Values 0-4 equal NCCL's. Created operators start at 1024 and are numbered alike on all ranks. */
-typedef enum {
+typedef enum OMNES_ANY_INT {
   omnesSum = 0,
   omnesProd = 1,
   omnesMax = 2,
@@ -97,7 +105,7 @@ typedef enum {
   omnesRedOpAnyInt = INT_MIN
 } omnesRedOp_t;
 
-typedef enum {
+typedef enum OMNES_ANY_INT {
   omnesScalarDevice = 0, /* accepted as NCCL does; on the host both read *scalar during the call */
   omnesScalarHostImmediate = 1,
   omnesScalarResidenceAnyInt = INT_MIN

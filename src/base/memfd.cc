@@ -21,6 +21,9 @@ namespace {
 // Allocation goes piece by piece: a signal makes the kernel undo the piece under way, so that with
 // a timer running one large piece might never end.
 constexpr size_t kPieceBytes = size_t{1} << 20;
+// Ranks that start together all see the same memory as available: each looks again while it allocates, so that together
+// they are refused before the machine runs out.
+constexpr size_t kLookAgainBytes = size_t{64} << 20;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 Status outOfMemory(int error, size_t bytes, uint64_t available) {
@@ -75,7 +78,7 @@ Result<UniqueFd> createSharedMemory(const char* name, size_t bytes) {
   OMNES_RETURN_IF_ERROR(checkFileSizeLimit(bytes));
   // Asked first, since a control group's limit is not an error of the allocation but ends the
   // process.
-  const uint64_t available = availableMemoryBytes();
+  uint64_t available = availableMemoryBytes();
   if (available != 0 && bytes > available) return outOfMemory(ENOMEM, bytes, available);
 
   UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -85,6 +88,10 @@ Result<UniqueFd> createSharedMemory(const char* name, size_t bytes) {
                              "cannot size shared memory to " + std::to_string(bytes) + " bytes");
   }
   for (size_t at = 0; at < bytes; at += kPieceBytes) {
+    if (at != 0 && at % kLookAgainBytes == 0) {
+      available = availableMemoryBytes();
+      if (available != 0 && bytes - at > available) return outOfMemory(ENOMEM, bytes, available);
+    }
     const size_t piece = std::min(kPieceBytes, bytes - at);
     const int error = allocatePiece(fd.get(), static_cast<off_t>(at), static_cast<off_t>(piece));
     if (error != 0) return outOfMemory(error, bytes, available);

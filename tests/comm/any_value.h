@@ -1,4 +1,5 @@
-/* Calls with values that are no enumerator, from C, where an enumeration holds any integer. Thread-safe. */
+/* Calls with values that are no enumerator, from C, where an enumeration holds any integer.
+ * Thread-safe. */
 #pragma once
 
 #include "omnes/omnes.h"
@@ -8,7 +9,8 @@ extern "C" {
 #endif
 
 const char* anyErrorString(int result);
-omnesResult_t anyAllReduce(const void* send, void* recv, size_t count, int type, int op, omnesComm_t comm);
+omnesResult_t anyAllReduce(const void* send, void* recv, size_t count, int type, int op,
+                           omnesComm_t comm);
 
 #ifdef __cplusplus
 }

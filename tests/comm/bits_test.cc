@@ -1,4 +1,5 @@
-// Results have the same bits: on every rank, in every repetition, whatever the buffers; with every algorithm.
+// Results have the same bits: on every rank, in every repetition, whatever the buffers; with every
+// algorithm.
 #include <gtest/gtest.h>
 
 #include "comm/thread_ranks.h"
@@ -9,11 +10,12 @@ namespace {
 
 using plan::Collective;
 
-constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kBfloat16, DataType::kFloat16, DataType::kFloat8e4m3,
-                               DataType::kFloat8e5m2};
+constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kBfloat16, DataType::kFloat16,
+                               DataType::kFloat8e4m3, DataType::kFloat8e5m2};
 
 std::vector<size_t> counts() {
-  return kSanitized ? std::vector<size_t>{1, 17, 1000, 10007} : std::vector<size_t>{1, 17, 1000, 100003};
+  return kSanitized ? std::vector<size_t>{1, 17, 1000, 10007}
+                    : std::vector<size_t>{1, 17, 1000, 100003};
 }
 
 struct Case {
@@ -40,8 +42,10 @@ bool addsInRankOrder(const std::string& algo) { return algo == "oneshot" || algo
 std::vector<Bytes> inputsFor(int nranks, DataType type, size_t count, bool anyBits) {
   std::vector<Bytes> out;
   for (int rank = 0; rank < nranks; ++rank) {
-    const uint64_t seed = count * 1000 + static_cast<uint64_t>(rank) * 16 + static_cast<uint64_t>(type);
-    out.push_back(anyBits ? randomBits(count * base::sizeOf(type), seed) : randomNumbers(type, count, seed));
+    const uint64_t seed =
+        count * 1000 + static_cast<uint64_t>(rank) * 16 + static_cast<uint64_t>(type);
+    out.push_back(anyBits ? randomBits(count * base::sizeOf(type), seed)
+                          : randomNumbers(type, count, seed));
   }
   return out;
 }
@@ -56,8 +60,8 @@ Bytes allReduce(omnesComm_t comm, DataType type, const Bytes& input, Way way, si
   GuardedBuffer send(bytes, shifted ? odd : 0), recv(bytes, shifted ? odd + 6 : 0);
   GuardedBuffer& from = way == Way::kInPlace ? recv : send;
   from.fill(input);
-  EXPECT_EQ(describe(omnesAllReduce(from.data(), recv.data(), bytes / base::sizeOf(type), apiType(type), omnesSum,
-                                    comm, nullptr)),
+  EXPECT_EQ(describe(omnesAllReduce(from.data(), recv.data(), bytes / base::sizeOf(type),
+                                    apiType(type), omnesSum, comm, nullptr)),
             "0");
   EXPECT_TRUE(send.isIntact() && recv.isIntact());
   return Bytes(recv.data(), recv.data() + bytes);
@@ -76,26 +80,33 @@ TEST_P(Bits, AllReduceC14) {
         std::vector<std::vector<Bytes>> outputs(nranks);
         ranks.run([&](int rank, omnesComm_t comm) {
           for (const Way way : kWays)
-            outputs[rank].push_back(allReduce(comm, type, inputs[rank], way, 1 + static_cast<size_t>(rank) % 7));
+            outputs[rank].push_back(
+                allReduce(comm, type, inputs[rank], way, 1 + static_cast<size_t>(rank) % 7));
         });
-        const Bytes expected =
-            addsInRankOrder(algo) ? reducedInRankOrder(type, ReduceOp::kSum, inputs) : outputs[0][0];
+        const Bytes expected = addsInRankOrder(algo)
+                                   ? reducedInRankOrder(type, ReduceOp::kSum, inputs)
+                                   : outputs[0][0];
         for (int rank = 0; rank < nranks; ++rank)
           for (size_t way = 0; way < outputs[rank].size(); ++way)
-            ASSERT_EQ(difference(outputs[rank][way], expected), "") << "rank " << rank << " way " << way;
+            ASSERT_EQ(difference(outputs[rank][way], expected), "")
+                << "rank " << rank << " way " << way;
       }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Bits, ::testing::ValuesIn(allCases(Collective::kAllReduce)), nameOf);
 
 // Reduce-scatter and then all-gather of what it gave: again one answer for all, and for all ways.
-Bytes scatterAndGather(omnesComm_t comm, int nranks, int rank, DataType type, const Bytes& input, Way way) {
-  const size_t block = input.size() / static_cast<size_t>(nranks), count = block / base::sizeOf(type);
+Bytes scatterAndGather(omnesComm_t comm, int nranks, int rank, DataType type, const Bytes& input,
+                       Way way) {
+  const size_t block = input.size() / static_cast<size_t>(nranks),
+               count = block / base::sizeOf(type);
   const size_t odd = way == Way::kUnaligned ? 3 : 0, at = block * static_cast<size_t>(rank);
   GuardedBuffer send(input.size(), odd), part(block, odd), whole(input.size(), odd);
   send.fill(input);
   uint8_t* mine = way == Way::kInPlace ? send.data() + at : part.data();
-  EXPECT_EQ(describe(omnesReduceScatter(send.data(), mine, count, apiType(type), omnesSum, comm, nullptr)), "0");
+  EXPECT_EQ(describe(omnesReduceScatter(send.data(), mine, count, apiType(type), omnesSum, comm,
+                                        nullptr)),
+            "0");
   uint8_t* from = mine;
   if (way == Way::kInPlace) {
     from = whole.data() + at;
@@ -114,20 +125,24 @@ TEST_P(ScatterBits, ReduceScatterThenAllGather) {
   for (const DataType type : kTypes)
     for (const size_t count : {size_t{1}, size_t{17}, size_t{kSanitized ? 1003 : 10007}}) {
       SCOPED_TRACE(std::string(base::nameOf(type)) + " x " + std::to_string(count));
-      const std::vector<Bytes> inputs = inputsFor(nranks, type, count * static_cast<size_t>(nranks), count == 17);
+      const std::vector<Bytes> inputs =
+          inputsFor(nranks, type, count * static_cast<size_t>(nranks), count == 17);
       std::vector<std::vector<Bytes>> outputs(nranks);
       ranks.run([&](int rank, omnesComm_t comm) {
         for (const Way way : kWays)
           outputs[rank].push_back(scatterAndGather(comm, nranks, rank, type, inputs[rank], way));
       });
-      const Bytes expected = addsInRankOrder(algo) ? reducedInRankOrder(type, ReduceOp::kSum, inputs) : outputs[0][0];
+      const Bytes expected =
+          addsInRankOrder(algo) ? reducedInRankOrder(type, ReduceOp::kSum, inputs) : outputs[0][0];
       for (int rank = 0; rank < nranks; ++rank)
         for (size_t way = 0; way < outputs[rank].size(); ++way)
-          ASSERT_EQ(difference(outputs[rank][way], expected), "") << "rank " << rank << " way " << way;
+          ASSERT_EQ(difference(outputs[rank][way], expected), "")
+              << "rank " << rank << " way " << way;
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ScatterBits, ::testing::ValuesIn(allCases(Collective::kReduceScatter)), nameOf);
+INSTANTIATE_TEST_SUITE_P(All, ScatterBits,
+                         ::testing::ValuesIn(allCases(Collective::kReduceScatter)), nameOf);
 
 TEST(Deterministic, PrefixOfALongerMessageHasTheSameBits) {
   constexpr int kRanks = 5;
@@ -136,12 +151,16 @@ TEST(Deterministic, PrefixOfALongerMessageHasTheSameBits) {
   for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
     const std::vector<Bytes> inputs = inputsFor(kRanks, type, kMost, false);
     const Bytes expected = reducedInRankOrder(type, ReduceOp::kSum, inputs);
-    for (const size_t count : {size_t{1}, size_t{3}, size_t{1000}, size_t{5000}, size_t{60000}, kMost}) {
+    for (const size_t count :
+         {size_t{1}, size_t{3}, size_t{1000}, size_t{5000}, size_t{60000}, kMost}) {
       const size_t bytes = count * base::sizeOf(type);
       ranks.run([&](int rank, omnesComm_t comm) {
-        const Bytes input(inputs[rank].begin(), inputs[rank].begin() + static_cast<ptrdiff_t>(bytes));
+        const Bytes input(inputs[rank].begin(),
+                          inputs[rank].begin() + static_cast<ptrdiff_t>(bytes));
         const Bytes got = allReduce(comm, type, input, Way::kPlain, 0);
-        EXPECT_EQ(difference(got, Bytes(expected.begin(), expected.begin() + static_cast<ptrdiff_t>(bytes))), "")
+        EXPECT_EQ(difference(got, Bytes(expected.begin(),
+                                        expected.begin() + static_cast<ptrdiff_t>(bytes))),
+                  "")
             << base::nameOf(type) << " x " << count << " rank " << rank;
       });
     }

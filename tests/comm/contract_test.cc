@@ -1,10 +1,10 @@
-// What the C API promises about arguments, empty calls, operators, config and the end of communicators.
+// What the C API promises about arguments, empty calls, operators, config and the end of
+// communicators.
 #include <gtest/gtest.h>
 
+#include "comm/any_value.h"
 #include "comm/thread_ranks.h"
 #include "comm/values.h"
-
-#include "comm/any_value.h"
 
 namespace omnes::tests {
 namespace {
@@ -21,7 +21,8 @@ void expectUsable(int rank, int nranks, omnesComm_t comm) {
 
 void expectRefused(omnesResult_t result, const char* word) {
   EXPECT_EQ(result, omnesInvalidArgument) << word;
-  EXPECT_NE(std::string(omnesGetLastError(nullptr)).find(word), std::string::npos) << omnesGetLastError(nullptr);
+  EXPECT_NE(std::string(omnesGetLastError(nullptr)).find(word), std::string::npos)
+      << omnesGetLastError(nullptr);
 }
 
 TEST(Contract, C67BadArgumentsAreRefusedAndChangeNothing) {
@@ -34,14 +35,25 @@ TEST(Contract, C67BadArgumentsAreRefusedAndChangeNothing) {
       expectRefused(anyAllReduce(a.data(), b.data(), 8, bad, omnesSum, comm), "datatype");
     for (const int bad : {5, 63, 67, 128, 255, 256, 1023, 1024, 5000, -1})
       expectRefused(anyAllReduce(a.data(), b.data(), 8, omnesFloat32, bad, comm), "op");
-    expectRefused(omnesAllReduce(a.data(), b.data(), 8, omnesFloat32, omnesBand, comm, nullptr), "not defined");
-    expectRefused(omnesAllReduce(nullptr, b.data(), 8, omnesFloat32, omnesSum, comm, nullptr), "sendbuff");
-    expectRefused(omnesAllReduce(a.data(), nullptr, 8, omnesFloat32, omnesSum, comm, nullptr), "recvbuff");
-    expectRefused(omnesAllReduce(a.data(), b.data(), SIZE_MAX / 2, omnesFloat32, omnesSum, comm, nullptr), "count");
-    expectRefused(omnesAllGather(a.data(), b.data(), SIZE_MAX / 16, omnesFloat64, comm, nullptr), "count");
-    expectRefused(omnesReduceScatter(a.data(), b.data(), SIZE_MAX, omnesInt8, omnesSum, comm, nullptr), "count");
-    expectRefused(omnesAllReduce(a.data(), b.data(), 8, omnesFloat32, omnesSum, nullptr, nullptr), "comm");
-    expectRefused(omnesReduceScatter(a.data(), b.data(), 8, omnesFloat32, omnesSum, nullptr, nullptr), "comm");
+    expectRefused(omnesAllReduce(a.data(), b.data(), 8, omnesFloat32, omnesBand, comm, nullptr),
+                  "not defined");
+    expectRefused(omnesAllReduce(nullptr, b.data(), 8, omnesFloat32, omnesSum, comm, nullptr),
+                  "sendbuff");
+    expectRefused(omnesAllReduce(a.data(), nullptr, 8, omnesFloat32, omnesSum, comm, nullptr),
+                  "recvbuff");
+    expectRefused(
+        omnesAllReduce(a.data(), b.data(), SIZE_MAX / 2, omnesFloat32, omnesSum, comm, nullptr),
+        "count");
+    expectRefused(omnesAllGather(a.data(), b.data(), SIZE_MAX / 16, omnesFloat64, comm, nullptr),
+                  "count");
+    expectRefused(
+        omnesReduceScatter(a.data(), b.data(), SIZE_MAX, omnesInt8, omnesSum, comm, nullptr),
+        "count");
+    expectRefused(omnesAllReduce(a.data(), b.data(), 8, omnesFloat32, omnesSum, nullptr, nullptr),
+                  "comm");
+    expectRefused(
+        omnesReduceScatter(a.data(), b.data(), 8, omnesFloat32, omnesSum, nullptr, nullptr),
+        "comm");
     expectRefused(omnesAllGather(a.data(), b.data(), 8, omnesFloat32, nullptr, nullptr), "comm");
     expectRefused(omnesBarrier(nullptr, nullptr), "comm");
     expectRefused(omnesCommCount(comm, nullptr), "count");
@@ -50,7 +62,8 @@ TEST(Contract, C67BadArgumentsAreRefusedAndChangeNothing) {
     int number = 0;
     expectRefused(omnesCommCount(nullptr, &number), "comm");
     auto* stream = reinterpret_cast<omnesStream_t>(a.data());
-    EXPECT_EQ(omnesAllReduce(a.data(), b.data(), 8, omnesFloat32, omnesSum, comm, stream), omnesNotSupported);
+    EXPECT_EQ(omnesAllReduce(a.data(), b.data(), 8, omnesFloat32, omnesSum, comm, stream),
+              omnesNotSupported);
     EXPECT_EQ(b, std::vector<float>(64, -5.0f));
     // Nothing has broken the communicator: its text is that of the last refused call.
     EXPECT_NE(std::string(omnesGetLastError(comm)).find("streams"), std::string::npos);
@@ -100,11 +113,17 @@ TEST(Contract, C65EmptyCallsBetweenFullOnes) {
     ranks.run([&](int rank, omnesComm_t comm) {
       for (const DataType type : base::kAllDataTypes)
         for (const ReduceOp op : builtInOps(type)) {
-          EXPECT_EQ(describe(omnesAllReduce(nullptr, nullptr, 0, apiType(type), apiOp(op), comm, nullptr)), "0");
-          EXPECT_EQ(describe(omnesReduceScatter(nullptr, nullptr, 0, apiType(type), apiOp(op), comm, nullptr)), "0");
-          EXPECT_EQ(describe(omnesAllGather(nullptr, nullptr, 0, apiType(type), comm, nullptr)), "0");
+          EXPECT_EQ(describe(omnesAllReduce(nullptr, nullptr, 0, apiType(type), apiOp(op), comm,
+                                            nullptr)),
+                    "0");
+          EXPECT_EQ(describe(omnesReduceScatter(nullptr, nullptr, 0, apiType(type), apiOp(op), comm,
+                                                nullptr)),
+                    "0");
+          EXPECT_EQ(describe(omnesAllGather(nullptr, nullptr, 0, apiType(type), comm, nullptr)),
+                    "0");
           int64_t here = (rank + 1) * (static_cast<int64_t>(type) + 1), sum = 0;
-          EXPECT_EQ(describe(omnesAllReduce(&here, &sum, 1, omnesInt64, omnesSum, comm, nullptr)), "0");
+          EXPECT_EQ(describe(omnesAllReduce(&here, &sum, 1, omnesInt64, omnesSum, comm, nullptr)),
+                    "0");
           EXPECT_EQ(sum, (static_cast<int64_t>(type) + 1) * nranks * (nranks + 1) / 2);
         }
       EXPECT_EQ(describe(omnesBarrier(comm, nullptr)), "0");
@@ -120,20 +139,26 @@ TEST(Contract, OverlapIsRefusedUnlessInPlace) {
     std::vector<int32_t> m(4 * kRanks * kCount, 1);
     int32_t* at = m.data();
     for (const size_t shift : {size_t{1}, kCount - 1}) {
-      expectRefused(omnesAllReduce(at, at + shift, kCount, omnesInt32, omnesSum, comm, nullptr), "overlap");
-      expectRefused(omnesAllReduce(at + shift, at, kCount, omnesInt32, omnesSum, comm, nullptr), "overlap");
+      expectRefused(omnesAllReduce(at, at + shift, kCount, omnesInt32, omnesSum, comm, nullptr),
+                    "overlap");
+      expectRefused(omnesAllReduce(at + shift, at, kCount, omnesInt32, omnesSum, comm, nullptr),
+                    "overlap");
     }
     // In place only at the own block; any other place inside the larger buffer is an overlap.
     for (int other = 0; other < kRanks; ++other) {
       if (other == rank) continue;
       const size_t block = kCount * static_cast<size_t>(other);
-      expectRefused(omnesReduceScatter(at, at + block, kCount, omnesInt32, omnesSum, comm, nullptr), "overlap");
+      expectRefused(omnesReduceScatter(at, at + block, kCount, omnesInt32, omnesSum, comm, nullptr),
+                    "overlap");
       expectRefused(omnesAllGather(at + block, at, kCount, omnesInt32, comm, nullptr), "overlap");
     }
     const size_t own = kCount * static_cast<size_t>(rank);
-    expectRefused(omnesReduceScatter(at, at + own + 1, kCount, omnesInt32, omnesSum, comm, nullptr), "overlap");
+    expectRefused(omnesReduceScatter(at, at + own + 1, kCount, omnesInt32, omnesSum, comm, nullptr),
+                  "overlap");
     // Neighbours that only touch do not overlap.
-    EXPECT_EQ(describe(omnesAllReduce(at, at + kCount, kCount, omnesInt32, omnesSum, comm, nullptr)), "0");
+    EXPECT_EQ(
+        describe(omnesAllReduce(at, at + kCount, kCount, omnesInt32, omnesSum, comm, nullptr)),
+        "0");
     expectUsable(rank, kRanks, comm);
   });
 }
@@ -146,10 +171,13 @@ TEST(Contract, InPlaceFormsOfReduceScatterAndAllGather) {
         std::vector<int32_t> m(count * static_cast<size_t>(nranks));
         for (size_t i = 0; i < m.size(); ++i) m[i] = static_cast<int32_t>(i) * (rank + 1);
         int32_t* own = m.data() + count * static_cast<size_t>(rank);
-        EXPECT_EQ(describe(omnesReduceScatter(m.data(), own, count, omnesInt32, omnesSum, comm, nullptr)), "0");
+        EXPECT_EQ(
+            describe(omnesReduceScatter(m.data(), own, count, omnesInt32, omnesSum, comm, nullptr)),
+            "0");
         EXPECT_EQ(describe(omnesAllGather(own, m.data(), count, omnesInt32, comm, nullptr)), "0");
         for (size_t i = 0; i < m.size(); ++i)
-          ASSERT_EQ(m[i], static_cast<int32_t>(i) * nranks * (nranks + 1) / 2) << i << " of " << m.size();
+          ASSERT_EQ(m[i], static_cast<int32_t>(i) * nranks * (nranks + 1) / 2)
+              << i << " of " << m.size();
       }
     });
   }
@@ -166,16 +194,19 @@ TEST(Contract, BadConfigIsRefusedByName) {
     EXPECT_EQ(comm, nullptr);
     return result;
   };
-  expectRefused(tryWith([](omnesConfig_t* c) { std::memset(c, 0, sizeof *c); }), "OMNES_CONFIG_INITIALIZER");
+  expectRefused(tryWith([](omnesConfig_t* c) { std::memset(c, 0, sizeof *c); }),
+                "OMNES_CONFIG_INITIALIZER");
   expectRefused(tryWith([](omnesConfig_t* c) { c->size = 8; }), "OMNES_CONFIG_INITIALIZER");
   expectRefused(tryWith([](omnesConfig_t* c) { c->blocking = 7; }), "blocking");
   expectRefused(tryWith([](omnesConfig_t* c) { c->deterministic = 7; }), "deterministic");
   expectRefused(tryWith([](omnesConfig_t* c) { c->timeoutMs = -1; }), "timeoutMs");
   expectRefused(tryWith([](omnesConfig_t* c) { c->transports = "pigeons"; }), "shm");
   expectRefused(tryWith([](omnesConfig_t* c) { c->algo = "nope"; }), "nope");
-  for (const plan::Collective collective : {plan::Collective::kAllReduce, plan::Collective::kReduceScatter})
+  for (const plan::Collective collective :
+       {plan::Collective::kAllReduce, plan::Collective::kReduceScatter})
     for (const std::string& name : algorithmNames(collective))
-      EXPECT_NE(std::string(omnesGetLastError(nullptr)).find(name), std::string::npos) << omnesGetLastError(nullptr);
+      EXPECT_NE(std::string(omnesGetLastError(nullptr)).find(name), std::string::npos)
+          << omnesGetLastError(nullptr);
   EXPECT_EQ(tryWith([](omnesConfig_t* c) { c->blocking = 0; }), omnesNotSupported);
   omnesConfig_t good = OMNES_CONFIG_INITIALIZER;
   good.blocking = 1;
@@ -195,7 +226,8 @@ TEST(Contract, CodesHaveTexts) {
     EXPECT_NE(std::string(text), "") << value;
   }
   // 256 and 260 share their low byte with a code, and are none.
-  for (const int value : {9, 63, 65, 100, 127, -1, 256, 260, 1 << 30}) EXPECT_EQ(anyErrorString(value), unknown) << value;
+  for (const int value : {9, 63, 65, 100, 127, -1, 256, 260, 1 << 30})
+    EXPECT_EQ(anyErrorString(value), unknown) << value;
   int version = 0;
   EXPECT_EQ(omnesGetVersion(&version), omnesSuccess);
   EXPECT_EQ(version, OMNES_VERSION_CODE);
@@ -208,13 +240,22 @@ TEST(Contract, CreatedOperatorsBelongToTheirTypeAndLife) {
   ranks.run([](int rank, omnesComm_t comm) {
     float factor = 2.0f, in = 3.0f, out = -1.0f;
     omnesRedOp_t op = omnesSum, second = omnesSum;
-    expectRefused(omnesRedOpCreatePreMulSum(nullptr, &factor, omnesFloat32, omnesScalarDevice, comm), "op");
-    expectRefused(omnesRedOpCreatePreMulSum(&op, nullptr, omnesFloat32, omnesScalarDevice, comm), "scalar");
-    expectRefused(omnesRedOpCreatePreMulSum(&op, &factor, static_cast<omnesDataType_t>(12), omnesScalarDevice, comm), "datatype");
-    expectRefused(omnesRedOpCreatePreMulSum(&op, &factor, omnesFloat32, omnesScalarDevice, nullptr), "comm");
+    expectRefused(
+        omnesRedOpCreatePreMulSum(nullptr, &factor, omnesFloat32, omnesScalarDevice, comm), "op");
+    expectRefused(omnesRedOpCreatePreMulSum(&op, nullptr, omnesFloat32, omnesScalarDevice, comm),
+                  "scalar");
+    expectRefused(omnesRedOpCreatePreMulSum(&op, &factor, static_cast<omnesDataType_t>(12),
+                                            omnesScalarDevice, comm),
+                  "datatype");
+    expectRefused(omnesRedOpCreatePreMulSum(&op, &factor, omnesFloat32, omnesScalarDevice, nullptr),
+                  "comm");
     EXPECT_EQ(op, omnesSum);
-    ASSERT_EQ(describe(omnesRedOpCreatePreMulSum(&op, &factor, omnesFloat32, omnesScalarDevice, comm)), "0");
-    ASSERT_EQ(describe(omnesRedOpCreatePreMulSum(&second, &factor, omnesFloat32, omnesScalarDevice, comm)), "0");
+    ASSERT_EQ(
+        describe(omnesRedOpCreatePreMulSum(&op, &factor, omnesFloat32, omnesScalarDevice, comm)),
+        "0");
+    ASSERT_EQ(describe(omnesRedOpCreatePreMulSum(&second, &factor, omnesFloat32, omnesScalarDevice,
+                                                 comm)),
+              "0");
     EXPECT_GE(static_cast<int>(op), 1024);
     EXPECT_NE(op, second);
     factor = 99.0f;  // was read during the call
@@ -224,7 +265,8 @@ TEST(Contract, CreatedOperatorsBelongToTheirTypeAndLife) {
     EXPECT_EQ(describe(omnesRedOpDestroy(op, comm)), "0");
     expectRefused(omnesRedOpDestroy(op, comm), "");
     expectRefused(omnesAllReduce(&in, &out, 1, omnesFloat32, op, comm, nullptr), "");
-    for (const omnesRedOp_t builtIn : {omnesSum, omnesAvg, omnesBxor}) expectRefused(omnesRedOpDestroy(builtIn, comm), "built in");
+    for (const omnesRedOp_t builtIn : {omnesSum, omnesAvg, omnesBxor})
+      expectRefused(omnesRedOpDestroy(builtIn, comm), "built in");
     expectRefused(omnesRedOpDestroy(static_cast<omnesRedOp_t>(4000), comm), "");
     EXPECT_EQ(describe(omnesAllReduce(&in, &out, 1, omnesFloat32, second, comm, nullptr)), "0");
     expectUsable(rank, kRanks, comm);

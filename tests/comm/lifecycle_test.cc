@@ -27,11 +27,15 @@ TEST(Lifecycle, C53SeventeenAndThirtyThreeRanks) {
       EXPECT_EQ(own, rank);
       for (int round = 0; round < 5; ++round) {
         EXPECT_EQ(describe(omnesBarrier(comm, nullptr)), "0");
-        EXPECT_EQ(sumOfRanks(comm, rank + round), int64_t{nranks} * (nranks - 1) / 2 + int64_t{round} * nranks);
+        EXPECT_EQ(sumOfRanks(comm, rank + round),
+                  int64_t{nranks} * (nranks - 1) / 2 + int64_t{round} * nranks);
       }
       std::vector<float> data(20011, static_cast<float>(rank));
-      EXPECT_EQ(describe(omnesAllReduce(data.data(), data.data(), data.size(), omnesFloat32, omnesSum, comm, nullptr)), "0");
-      EXPECT_EQ(data, std::vector<float>(data.size(), static_cast<float>(nranks * (nranks - 1) / 2)));
+      EXPECT_EQ(describe(omnesAllReduce(data.data(), data.data(), data.size(), omnesFloat32,
+                                        omnesSum, comm, nullptr)),
+                "0");
+      EXPECT_EQ(data,
+                std::vector<float>(data.size(), static_cast<float>(nranks * (nranks - 1) / 2)));
     });
   }
 }
@@ -48,7 +52,9 @@ TEST(Lifecycle, TwoCommunicatorsAtOnce) {
     for (int call = 0; call < kCalls; ++call) {
       const int32_t value = call * (isFirst ? 1 : -1);
       in.assign(in.size(), value + rank);
-      ASSERT_EQ(omnesAllReduce(in.data(), out.data(), in.size(), omnesInt32, omnesSum, comm, nullptr), omnesSuccess);
+      ASSERT_EQ(
+          omnesAllReduce(in.data(), out.data(), in.size(), omnesInt32, omnesSum, comm, nullptr),
+          omnesSuccess);
       ASSERT_EQ(out[0], value * kRanks + kRanks);
       ASSERT_EQ(out[499], value * kRanks + kRanks);
     }
@@ -86,8 +92,10 @@ TEST(Lifecycle, InitAndDestroyLeaveNoDescriptorAndNoThread) {
   ASSERT_TRUE(comesDownTo("/proc/self/task", 2 + 1 + (kSanitized ? 1 : 0)));
   const size_t descriptors = entriesOf("/proc/self/fd"), threads = entriesOf("/proc/self/task");
   live(kSanitized ? 30 : 200);
-  EXPECT_TRUE(comesDownTo("/proc/self/fd", descriptors)) << descriptors << " before, " << entriesOf("/proc/self/fd") << " after";
-  EXPECT_TRUE(comesDownTo("/proc/self/task", threads)) << threads << " before, " << entriesOf("/proc/self/task") << " after";
+  EXPECT_TRUE(comesDownTo("/proc/self/fd", descriptors))
+      << descriptors << " before, " << entriesOf("/proc/self/fd") << " after";
+  EXPECT_TRUE(comesDownTo("/proc/self/task", threads))
+      << threads << " before, " << entriesOf("/proc/self/task") << " after";
 }
 
 }  // namespace

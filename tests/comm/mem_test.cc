@@ -121,7 +121,8 @@ struct FloatRun {
   std::string error;
 };
 
-FloatRun runFloats(uint64_t seed, const algorithms::Algorithm& algorithm, int32_t n, uint64_t count) {
+FloatRun runFloats(uint64_t seed, const algorithms::Algorithm& algorithm, int32_t n,
+                   uint64_t count) {
   std::mt19937_64 random(seed);
   MemWorld world({.nranks = n,
                   .seed = seed,
@@ -135,21 +136,25 @@ FloatRun runFloats(uint64_t seed, const algorithms::Algorithm& algorithm, int32_
   for (int32_t rank = 0; rank < n; ++rank) {
     for (uint64_t i = 0; i < count; ++i) {
       const double fraction = static_cast<double>(random() >> 11) * 0x1p-53 - 0.5;
-      inputs[rank].push_back(static_cast<float>(fraction * static_cast<double>(1 << (random() % 8))));
+      inputs[rank].push_back(
+          static_cast<float>(fraction * static_cast<double>(1 << (random() % 8))));
     }
     out.outputs[rank].assign(count, -1.0f);
     calls.push_back({inputs[rank].data(), out.outputs[rank].data()});
   }
-  out.error = world.run(algorithm, {Collective::kAllReduce, count, DataType::kFloat32, ReduceOp::kSum}, calls);
+  out.error = world.run(algorithm,
+                        {Collective::kAllReduce, count, DataType::kFloat32, ReduceOp::kSum}, calls);
   out.endNs = world.hub().clock().now().sinceStart.count();
   return out;
 }
 
 bool sameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-// C14: one set of bits on all ranks, whatever the order of arrival; and a seed replays to the nanosecond.
+// C14: one set of bits on all ranks, whatever the order of arrival; and a seed replays to the
+// nanosecond.
 TEST(Mem, FloatsHaveTheSameBitsOnAllRanksAndReplay) {
   const uint64_t first = seedFromEnvironment("OMNES_TEST_SEED", 1);
   const uint64_t seeds = seedFromEnvironment("OMNES_TEST_SEEDS", 1000);
@@ -162,14 +167,16 @@ TEST(Mem, FloatsHaveTheSameBitsOnAllRanksAndReplay) {
     const uint64_t count = seed * 2654435761u % 900;
     const FloatRun run = runFloats(seed, algorithm, n, count);
     if (run.error.find("does not fit") != std::string::npos) continue;
-    const std::string how = "seed " + std::to_string(seed) + " " + std::string(algorithm.name) + " n " +
-                            std::to_string(n) + " count " + std::to_string(count);
+    const std::string how = "seed " + std::to_string(seed) + " " + std::string(algorithm.name) +
+                            " n " + std::to_string(n) + " count " + std::to_string(count);
     ASSERT_EQ(run.error, "") << how;
-    for (int32_t rank = 1; rank < n; ++rank) ASSERT_TRUE(sameBits(run.outputs[rank], run.outputs[0])) << how << " rank " << rank;
+    for (int32_t rank = 1; rank < n; ++rank)
+      ASSERT_TRUE(sameBits(run.outputs[rank], run.outputs[0])) << how << " rank " << rank;
     if (seed % 4 != 0) continue;
     const FloatRun again = runFloats(seed, algorithm, n, count);
     ASSERT_EQ(again.endNs, run.endNs) << how;
-    for (int32_t rank = 0; rank < n; ++rank) ASSERT_TRUE(sameBits(again.outputs[rank], run.outputs[rank])) << how;
+    for (int32_t rank = 0; rank < n; ++rank)
+      ASSERT_TRUE(sameBits(again.outputs[rank], run.outputs[rank])) << how;
   }
 }
 

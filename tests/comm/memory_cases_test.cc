@@ -1,4 +1,5 @@
-// Public reports about odd sizes, odd addresses and bytes beyond the buffers, as tests named for their case numbers.
+// Public reports about odd sizes, odd addresses and bytes beyond the buffers, as tests named for
+// their case numbers.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,19 +13,24 @@ namespace {
 using plan::Collective;
 
 // Small whole numbers: the sum is exact, and cheap to check without a reference.
-float valueOf(int rank, size_t i) { return static_cast<float>((static_cast<size_t>(rank) * 7 + i * 13) % 11); }
+float valueOf(int rank, size_t i) {
+  return static_cast<float>((static_cast<size_t>(rank) * 7 + i * 13) % 11);
+}
 
 void expectExactSum(ThreadRanks* ranks, size_t count) {
   const int n = ranks->size();
   ranks->run([&](int rank, omnesComm_t comm) {
     std::vector<float> data(count);
     for (size_t i = 0; i < count; ++i) data[i] = valueOf(rank, i);
-    ASSERT_EQ(describe(omnesAllReduce(data.data(), data.data(), count, omnesFloat32, omnesSum, comm, nullptr)), "0");
+    ASSERT_EQ(describe(omnesAllReduce(data.data(), data.data(), count, omnesFloat32, omnesSum, comm,
+                                      nullptr)),
+              "0");
     float expected[11] = {};  // i matters modulo 11 only
     for (size_t i = 0; i < 11; ++i)
       for (int r = 0; r < n; ++r) expected[i] += valueOf(r, i);
     for (size_t i = 0; i < count; ++i)
-      ASSERT_EQ(data[i], expected[i % 11]) << "rank " << rank << " of " << n << " element " << i << " of " << count;
+      ASSERT_EQ(data[i], expected[i % 11])
+          << "rank " << rank << " of " << n << " element " << i << " of " << count;
   });
 }
 
@@ -39,7 +45,8 @@ class EveryAlgorithm : public ::testing::TestWithParam<std::string> {};
 TEST_P(EveryAlgorithm, C02PrimeCounts) {
   for (const int nranks : {2, 3, 5, 7, 8}) {
     ThreadRanks ranks(nranks, {.algo = GetParam()});
-    for (const size_t count : {997, 12289, kSanitized ? 100003 : 1000003}) expectExactSum(&ranks, count);
+    for (const size_t count : {997, 12289, kSanitized ? 100003 : 1000003})
+      expectExactSum(&ranks, count);
   }
 }
 
@@ -53,17 +60,22 @@ TEST_P(EveryAlgorithm, C03EveryLengthOfBytesWithGuards) {
   ranks.run([&](int rank, omnesComm_t comm) {
     for (const size_t count : counts) {
       std::vector<Bytes> inputs;
-      for (int r = 0; r < 3; ++r) inputs.push_back(randomBits(count, count * 3 + static_cast<size_t>(r)));
+      for (int r = 0; r < 3; ++r)
+        inputs.push_back(randomBits(count, count * 3 + static_cast<size_t>(r)));
       GuardedBuffer send(count), recv(count);
       send.fill(inputs[rank]);
-      ASSERT_EQ(omnesAllReduce(send.data(), recv.data(), count, omnesInt8, omnesSum, comm, nullptr), omnesSuccess);
-      EXPECT_EQ(difference(recv.data(), reducedInRankOrder(DataType::kInt8, ReduceOp::kSum, inputs)), "") << count;
+      ASSERT_EQ(omnesAllReduce(send.data(), recv.data(), count, omnesInt8, omnesSum, comm, nullptr),
+                omnesSuccess);
+      EXPECT_EQ(
+          difference(recv.data(), reducedInRankOrder(DataType::kInt8, ReduceOp::kSum, inputs)), "")
+          << count;
       EXPECT_TRUE(send.isIntact() && recv.isIntact()) << count;
     }
   });
 }
 
-// Every address, as the type has it and not; the buffers differ in theirs, from each other and from rank to rank.
+// Every address, as the type has it and not; the buffers differ in theirs, from each other and from
+// rank to rank.
 TEST_P(EveryAlgorithm, C10EveryOffsetOfEveryType) {
   constexpr int kRanks = 2;
   ThreadRanks ranks(kRanks, {.algo = GetParam()});
@@ -77,16 +89,20 @@ TEST_P(EveryAlgorithm, C10EveryOffsetOfEveryType) {
           GuardedBuffer send(expected.size(), offset),
               recv(expected.size(), (offset * 7 + static_cast<size_t>(rank)) % 64);
           send.fill(inputs[rank]);
-          ASSERT_EQ(omnesAllReduce(send.data(), recv.data(), count, apiType(type), omnesSum, comm, nullptr),
+          ASSERT_EQ(omnesAllReduce(send.data(), recv.data(), count, apiType(type), omnesSum, comm,
+                                   nullptr),
                     omnesSuccess);
-          EXPECT_EQ(difference(recv.data(), expected), "") << base::nameOf(type) << " offset " << offset;
-          EXPECT_TRUE(send.isIntact() && recv.isIntact()) << base::nameOf(type) << " offset " << offset;
+          EXPECT_EQ(difference(recv.data(), expected), "")
+              << base::nameOf(type) << " offset " << offset;
+          EXPECT_TRUE(send.isIntact() && recv.isIntact())
+              << base::nameOf(type) << " offset " << offset;
         }
       });
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(algorithmNames(Collective::kAllReduce)),
+INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm,
+                         ::testing::ValuesIn(algorithmNames(Collective::kAllReduce)),
                          [](const auto& entry) { return entry.param; });
 
 // One page between two that nobody may touch.
@@ -101,7 +117,9 @@ class FencedPage {
   ~FencedPage() { munmap(base_, 3 * page_); }
   FencedPage(const FencedPage&) = delete;
   FencedPage& operator=(const FencedPage&) = delete;
-  uint8_t* place(size_t bytes, bool atEnd) const { return base_ + page_ + (atEnd ? page_ - bytes : 0); }
+  uint8_t* place(size_t bytes, bool atEnd) const {
+    return base_ + page_ + (atEnd ? page_ - bytes : 0);
+  }
 
  private:
   size_t page_;
@@ -122,20 +140,22 @@ TEST(Fenced, C04NothingOutsideTheBuffersIsTouched) {
             const Bytes input = smallIntegers(type, count * n, rank);
             for (const ReduceOp op : builtInOps(type)) {
               std::memcpy(first.place(bytes, atEnd), input.data(), bytes);
-              ASSERT_EQ(omnesAllReduce(first.place(bytes, atEnd), second.place(bytes, atEnd), count, apiType(type),
-                                       apiOp(op), comm, nullptr),
+              ASSERT_EQ(omnesAllReduce(first.place(bytes, atEnd), second.place(bytes, atEnd), count,
+                                       apiType(type), apiOp(op), comm, nullptr),
                         omnesSuccess);
               std::memcpy(first.place(bytes * n, atEnd), input.data(), bytes * n);
-              ASSERT_EQ(omnesReduceScatter(first.place(bytes * n, atEnd), second.place(bytes, atEnd), count,
-                                           apiType(type), apiOp(op), comm, nullptr),
-                        omnesSuccess);
+              ASSERT_EQ(
+                  omnesReduceScatter(first.place(bytes * n, atEnd), second.place(bytes, atEnd),
+                                     count, apiType(type), apiOp(op), comm, nullptr),
+                  omnesSuccess);
             }
-            ASSERT_EQ(omnesAllGather(first.place(bytes, atEnd), second.place(bytes * n, atEnd), count, apiType(type),
-                                     comm, nullptr),
+            ASSERT_EQ(omnesAllGather(first.place(bytes, atEnd), second.place(bytes * n, atEnd),
+                                     count, apiType(type), comm, nullptr),
                       omnesSuccess);
-            ASSERT_EQ(std::memcmp(second.place(bytes * n, atEnd) + bytes * static_cast<size_t>(rank),
-                                  first.place(bytes, atEnd), bytes),
-                      0);
+            ASSERT_EQ(
+                std::memcmp(second.place(bytes * n, atEnd) + bytes * static_cast<size_t>(rank),
+                            first.place(bytes, atEnd), bytes),
+                0);
           }
     });
   }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 
 namespace omnes::tests {
 
@@ -16,10 +17,12 @@ struct Watchdog::State {
   std::thread thread;
 };
 
-Watchdog::Watchdog(std::string what, std::chrono::seconds limit) : state_(std::make_unique<State>()) {
+Watchdog::Watchdog(std::string what, std::chrono::seconds limit)
+    : state_(std::make_unique<State>()) {
   state_->thread = std::thread([state = state_.get(), what = std::move(what), limit] {
     std::unique_lock<std::mutex> lock(state->mutex);
-    // A deadline of the system clock: waiting for a steady one is not seen by older thread sanitizers.
+    // A deadline of the system clock: waiting for a steady one is not seen by older thread
+    // sanitizers.
     const auto end = std::chrono::system_clock::now() + limit;
     if (state->ended.wait_until(lock, end, [state] { return state->hasEnded; })) return;
     std::fprintf(stderr, "watchdog: %s has not ended within %lld s\n", what.c_str(),
@@ -37,7 +40,8 @@ Watchdog::~Watchdog() {
   state_->thread.join();
 }
 
-void runThreads(int n, const std::string& what, std::chrono::seconds limit, const std::function<void(int)>& body) {
+void runThreads(int n, const std::string& what, std::chrono::seconds limit,
+                const std::function<void(int)>& body) {
   const Watchdog watchdog(what, limit);
   std::vector<std::thread> threads;
   for (int i = 0; i < n; ++i) threads.emplace_back([&body, i] { body(i); });

@@ -1,9 +1,10 @@
 // Ranks as threads of the test process, through the C API and the real transport.
 //
-// A ThreadRanks owns one communicator of n ranks. run() plays a function on every rank, each on a thread of its own,
-// and returns when all have come out; a watchdog ends the process with a message when that takes too long, so that a
-// hang is a failed test and not a silent one. Settings go through omnesConfig_t, never through the environment.
-// Expectations of GoogleTest may be used inside run(). Not thread-safe itself.
+// A ThreadRanks owns one communicator of n ranks. run() plays a function on every rank, each on a
+// thread of its own, and returns when all have come out; a watchdog ends the process with a message
+// when that takes too long, so that a hang is a failed test and not a silent one. Settings go
+// through omnesConfig_t, never through the environment. Expectations of GoogleTest may be used
+// inside run(). Not thread-safe itself.
 #pragma once
 
 #include <chrono>
@@ -28,11 +29,12 @@
 
 namespace omnes::tests {
 
-// Sanitizers are five to twenty times slower: what repeats for the sake of numbers repeats less under them.
+// Sanitizers are five to twenty times slower: what repeats for the sake of numbers repeats less
+// under them.
 inline constexpr bool kSanitized = OMNES_TEST_SANITIZED != 0;
 
 struct RanksOptions {
-  std::string algo;                             // empty: the library chooses
+  std::string algo = {};  // empty: the library chooses
   int deterministic = OMNES_CONFIG_UNDEF_INT;
   std::chrono::seconds limit{kSanitized ? 240 : 60};  // of one run()
 };
@@ -72,7 +74,8 @@ class ThreadRanks {
 };
 
 // Runs body(rank) on n threads and waits for them, watched.
-void runThreads(int n, const std::string& what, std::chrono::seconds limit, const std::function<void(int)>& body);
+void runThreads(int n, const std::string& what, std::chrono::seconds limit,
+                const std::function<void(int)>& body);
 
 // A result code with the text of the thread's last error, for EXPECT_EQ(describe(...), "0").
 std::string describe(omnesResult_t result);

@@ -1,8 +1,8 @@
-// Public reports about wrong numbers, as tests: every algorithm, every rank. The test names carry the case numbers.
+// Public reports about wrong numbers, as tests: every algorithm, every rank. The test names carry
+// the case numbers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "comm/thread_ranks.h"
@@ -23,7 +23,9 @@ void expectReduced(ThreadRanks* ranks, DataType type, ReduceOp op, const std::ve
     GuardedBuffer send(inputs[rank].size(), offset), recv(expected.size(), offset);
     send.fill(inputs[rank]);
     const size_t count = expected.size() / base::sizeOf(type);
-    EXPECT_EQ(describe(omnesAllReduce(send.data(), recv.data(), count, apiType(type), apiOp(op), comm, nullptr)), "0");
+    EXPECT_EQ(describe(omnesAllReduce(send.data(), recv.data(), count, apiType(type), apiOp(op),
+                                      comm, nullptr)),
+              "0");
     EXPECT_EQ(difference(recv.data(), expected), "")
         << base::nameOf(type) << " " << base::nameOf(op) << " x " << count << " rank " << rank;
     EXPECT_TRUE(send.isIntact() && recv.isIntact());
@@ -46,9 +48,11 @@ TEST(OneRank, C01AverageIsTheInputBitForBit) {
       const Bytes input = randomNumbers(type, 4097, 7);
       for (size_t count = 1; count <= 4097; count += kSanitized ? 61 : 1) {
         Bytes output(count * width + 8, 0x5a);
-        ASSERT_EQ(omnesAllReduce(input.data(), output.data(), count, apiType(type), omnesAvg, comm, nullptr),
+        ASSERT_EQ(omnesAllReduce(input.data(), output.data(), count, apiType(type), omnesAvg, comm,
+                                 nullptr),
                   omnesSuccess);
-        ASSERT_EQ(std::memcmp(output.data(), input.data(), count * width), 0) << base::nameOf(type) << " x " << count;
+        ASSERT_EQ(std::memcmp(output.data(), input.data(), count * width), 0)
+            << base::nameOf(type) << " x " << count;
         ASSERT_EQ(output[count * width], 0x5a);
       }
     }
@@ -66,21 +70,30 @@ TEST(OneRank, C66EveryOperationCopies) {
         const Bytes numbers = randomNumbers(type, count, count);
         for (const ReduceOp op : builtInOps(type)) {
           Bytes a(input.size(), 0x5a), b(input.size(), 0x5a);
-          EXPECT_EQ(describe(omnesAllReduce(numbers.data(), a.data(), count, apiType(type), apiOp(op), comm, nullptr)), "0");
-          EXPECT_EQ(describe(omnesReduceScatter(numbers.data(), b.data(), count, apiType(type), apiOp(op), comm, nullptr)), "0");
+          EXPECT_EQ(describe(omnesAllReduce(numbers.data(), a.data(), count, apiType(type),
+                                            apiOp(op), comm, nullptr)),
+                    "0");
+          EXPECT_EQ(describe(omnesReduceScatter(numbers.data(), b.data(), count, apiType(type),
+                                                apiOp(op), comm, nullptr)),
+                    "0");
           EXPECT_EQ(difference(a, numbers), "") << base::nameOf(type) << " " << base::nameOf(op);
           EXPECT_EQ(difference(b, numbers), "") << base::nameOf(type) << " " << base::nameOf(op);
         }
         Bytes c(input.size(), 0x5a), d = input;
-        EXPECT_EQ(describe(omnesAllGather(input.data(), c.data(), count, apiType(type), comm, nullptr)), "0");
+        EXPECT_EQ(
+            describe(omnesAllGather(input.data(), c.data(), count, apiType(type), comm, nullptr)),
+            "0");
         EXPECT_EQ(difference(c, input), "") << base::nameOf(type);
-        EXPECT_EQ(describe(omnesAllGather(d.data(), d.data(), count, apiType(type), comm, nullptr)), "0");
+        EXPECT_EQ(describe(omnesAllGather(d.data(), d.data(), count, apiType(type), comm, nullptr)),
+                  "0");
         EXPECT_EQ(difference(d, input), "") << base::nameOf(type);
         EXPECT_EQ(describe(omnesBarrier(comm, nullptr)), "0");
       }
     float factor = 2.5f;
     omnesRedOp_t op;
-    ASSERT_EQ(describe(omnesRedOpCreatePreMulSum(&op, &factor, omnesFloat32, omnesScalarHostImmediate, comm)), "0");
+    ASSERT_EQ(describe(omnesRedOpCreatePreMulSum(&op, &factor, omnesFloat32,
+                                                 omnesScalarHostImmediate, comm)),
+              "0");
     const float in[2] = {3.0f, -1.0f};
     float out[2] = {};
     EXPECT_EQ(describe(omnesAllReduce(in, out, 2, omnesFloat32, op, comm, nullptr)), "0");
@@ -125,11 +138,17 @@ TEST_P(EveryAlgorithm, C09SmallIntegerSumsWrap) {
   for (size_t count = 1; count <= 129; count += kSanitized ? 16 : 1) {
     const size_t offset = count % 2 * 3;
     const auto bytes = [&](uint8_t value) { return Bytes(count, value); };
-    expectReduced(&ranks, DataType::kInt8, ReduceOp::kSum, {bytes(100), bytes(100)}, bytes(200), offset);
-    expectReduced(&ranks, DataType::kUint8, ReduceOp::kSum, {bytes(200), bytes(100)}, bytes(44), offset);
-    const auto shorts = [&](uint16_t value) { return bytesOf(std::vector<uint16_t>(count, value)); };
-    expectReduced(&ranks, DataType::kInt16, ReduceOp::kSum, {shorts(30000), shorts(30000)}, shorts(60000), offset);
-    expectReduced(&ranks, DataType::kUint16, ReduceOp::kSum, {shorts(60000), shorts(10000)}, shorts(4464), offset);
+    expectReduced(&ranks, DataType::kInt8, ReduceOp::kSum, {bytes(100), bytes(100)}, bytes(200),
+                  offset);
+    expectReduced(&ranks, DataType::kUint8, ReduceOp::kSum, {bytes(200), bytes(100)}, bytes(44),
+                  offset);
+    const auto shorts = [&](uint16_t value) {
+      return bytesOf(std::vector<uint16_t>(count, value));
+    };
+    expectReduced(&ranks, DataType::kInt16, ReduceOp::kSum, {shorts(30000), shorts(30000)},
+                  shorts(60000), offset);
+    expectReduced(&ranks, DataType::kUint16, ReduceOp::kSum, {shorts(60000), shorts(10000)},
+                  shorts(4464), offset);
   }
 }
 
@@ -144,7 +163,8 @@ TEST_P(EveryAlgorithm, C16NanAndSignedZeroWhereverTheyAre) {
   } while (std::next_permutation(order, order + 4));
   ASSERT_EQ(values[0].size(), 24u);
   for (int placement = 0; placement < 14; ++placement)  // every mixture of both zeros
-    for (int rank = 0; rank < 4; ++rank) values[rank].push_back((placement + 1) >> rank & 1 ? -0.0f : 0.0f);
+    for (int rank = 0; rank < 4; ++rank)
+      values[rank].push_back((placement + 1) >> rank & 1 ? -0.0f : 0.0f);
   // More than once, so that a placement is met in vectors and in tails.
   for (auto& list : values)
     for (int copy = 0; copy < 2; ++copy) list.insert(list.end(), list.begin(), list.begin() + 38);
@@ -169,10 +189,12 @@ TEST_P(EveryAlgorithm, C17SmallTermsOfBfloat16AreNotLost) {
     for (const size_t count : {size_t{1}, size_t{40}, size_t{5000}}) {
       std::vector<Bytes> inputs;
       for (int rank = 0; rank < 16; ++rank)
-        inputs.push_back(encode(DataType::kBfloat16, std::vector<float>(count, rank == large ? 1.0f : 0x1p-9f)));
+        inputs.push_back(
+            encode(DataType::kBfloat16, std::vector<float>(count, rank == large ? 1.0f : 0x1p-9f)));
       // 1 + 15/512 = 131.75/128, rounded once to a multiple of 1/128.
       const std::vector<float> expected(count, 132.0f / 128.0f);
-      expectReduced(&ranks, DataType::kBfloat16, ReduceOp::kSum, inputs, encode(DataType::kBfloat16, expected));
+      expectReduced(&ranks, DataType::kBfloat16, ReduceOp::kSum, inputs,
+                    encode(DataType::kBfloat16, expected));
     }
 }
 
@@ -181,7 +203,8 @@ TEST_P(EveryAlgorithm, C18AverageOfLargeHalfsIsFinite) {
   for (const int nranks : {3, 10}) {
     ThreadRanks ranks(nranks, {.algo = GetParam()});
     for (const float value : {60000.0f, 65504.0f}) {
-      const std::vector<Bytes> same(static_cast<size_t>(nranks), encode(DataType::kFloat16, std::vector<float>(50, value)));
+      const std::vector<Bytes> same(static_cast<size_t>(nranks),
+                                    encode(DataType::kFloat16, std::vector<float>(50, value)));
       expectReduced(&ranks, DataType::kFloat16, ReduceOp::kAvg, same, same[0]);
     }
     std::vector<Bytes> inputs;
@@ -192,7 +215,8 @@ TEST_P(EveryAlgorithm, C18AverageOfLargeHalfsIsFinite) {
       sum += value;
     }
     const std::vector<float> mean(50, static_cast<float>(sum / nranks));
-    expectReduced(&ranks, DataType::kFloat16, ReduceOp::kAvg, inputs, encode(DataType::kFloat16, mean));
+    expectReduced(&ranks, DataType::kFloat16, ReduceOp::kAvg, inputs,
+                  encode(DataType::kFloat16, mean));
   }
 }
 
@@ -215,25 +239,34 @@ TEST_P(EveryAlgorithm, CreatedOperatorsScaleEachContribution) {
       std::vector<float> expected(count, 0.0f);
       for (int rank = 0; rank < kRanks; ++rank) {
         std::vector<float> values;
-        for (size_t i = 0; i < count; ++i) values.push_back(static_cast<float>((i + static_cast<size_t>(rank)) % 3));
+        for (size_t i = 0; i < count; ++i)
+          values.push_back(static_cast<float>((i + static_cast<size_t>(rank)) % 3));
         for (size_t i = 0; i < count; ++i) expected[i] += values[i] * static_cast<float>(rank + 1);
         inputs.push_back(numbers(values));
         factors.push_back(numbers({static_cast<float>(rank + 1)}));
       }
       ranks.run([&](int rank, omnesComm_t comm) {
         omnesRedOp_t op;
-        ASSERT_EQ(describe(omnesRedOpCreatePreMulSum(&op, factors[rank].data(), apiType(type), omnesScalarDevice, comm)), "0");
+        ASSERT_EQ(describe(omnesRedOpCreatePreMulSum(&op, factors[rank].data(), apiType(type),
+                                                     omnesScalarDevice, comm)),
+                  "0");
         Bytes out(count * base::sizeOf(type), 0x5a), inPlace = inputs[rank];
-        EXPECT_EQ(describe(omnesAllReduce(inputs[rank].data(), out.data(), count, apiType(type), op, comm, nullptr)), "0");
+        EXPECT_EQ(describe(omnesAllReduce(inputs[rank].data(), out.data(), count, apiType(type), op,
+                                          comm, nullptr)),
+                  "0");
         EXPECT_EQ(difference(out, numbers(expected)), "") << base::nameOf(type) << " x " << count;
-        EXPECT_EQ(describe(omnesAllReduce(inPlace.data(), inPlace.data(), count, apiType(type), op, comm, nullptr)), "0");
-        EXPECT_EQ(difference(inPlace, numbers(expected)), "") << base::nameOf(type) << " x " << count;
+        EXPECT_EQ(describe(omnesAllReduce(inPlace.data(), inPlace.data(), count, apiType(type), op,
+                                          comm, nullptr)),
+                  "0");
+        EXPECT_EQ(difference(inPlace, numbers(expected)), "")
+            << base::nameOf(type) << " x " << count;
         EXPECT_EQ(describe(omnesRedOpDestroy(op, comm)), "0");
       });
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm, ::testing::ValuesIn(algorithmNames(Collective::kAllReduce)),
+INSTANTIATE_TEST_SUITE_P(All, EveryAlgorithm,
+                         ::testing::ValuesIn(algorithmNames(Collective::kAllReduce)),
                          [](const auto& entry) { return entry.param; });
 
 }  // namespace

@@ -87,7 +87,8 @@ Bytes reducedInRankOrder(DataType type, ReduceOp op, const std::vector<Bytes>& i
   Bytes out(inputs[0].size());
   const kernels::Sink sink{out.data(), kernels::Mark::kInput, false};
   const kernels::Reduction reduction{type, op, static_cast<uint32_t>(inputs.size()), 0};
-  kernels::scalarReduce(type, op)(reduction, sources.data(), sources.size(), &sink, 1, out.size() / base::sizeOf(type));
+  kernels::scalarReduce(type, op)(reduction, sources.data(), sources.size(), &sink, 1,
+                                  out.size() / base::sizeOf(type));
   return out;
 }
 
@@ -96,8 +97,9 @@ std::string difference(const uint8_t* got, const Bytes& expected) {
   size_t at = 0, wrong = 0;
   for (size_t i = expected.size(); i-- > 0;)
     if (got[i] != expected[i]) at = i, ++wrong;
-  return "byte " + std::to_string(at) + " of " + std::to_string(expected.size()) + " is " + std::to_string(got[at]) +
-         " instead of " + std::to_string(expected[at]) + "; " + std::to_string(wrong) + " bytes differ";
+  return "byte " + std::to_string(at) + " of " + std::to_string(expected.size()) + " is " +
+         std::to_string(got[at]) + " instead of " + std::to_string(expected[at]) + "; " +
+         std::to_string(wrong) + " bytes differ";
 }
 
 GuardedBuffer::GuardedBuffer(size_t bytes, size_t offset)
@@ -110,7 +112,8 @@ GuardedBuffer::GuardedBuffer(size_t bytes, size_t offset)
 bool GuardedBuffer::isIntact() const {
   const auto isGuard = [](uint8_t byte) { return byte == kGuard; };
   return std::all_of(memory_.begin(), memory_.begin() + static_cast<ptrdiff_t>(start_), isGuard) &&
-         std::all_of(memory_.begin() + static_cast<ptrdiff_t>(start_ + bytes_), memory_.end(), isGuard);
+         std::all_of(memory_.begin() + static_cast<ptrdiff_t>(start_ + bytes_), memory_.end(),
+                     isGuard);
 }
 
 }  // namespace omnes::tests

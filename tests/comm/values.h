@@ -1,4 +1,5 @@
-// Inputs, expected outputs and watched buffers for the tests of collectives. Pure functions and value types.
+// Inputs, expected outputs and watched buffers for the tests of collectives. Pure functions and
+// value types.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +29,12 @@ std::vector<std::string> algorithmNames(plan::Collective collective);
 Bytes randomBits(size_t bytes, uint64_t seed);
 // Values whose sums depend on the order of the additions: magnitudes over some binades, both signs.
 Bytes randomNumbers(DataType type, size_t count, uint64_t seed);
-// Small integers, so that the sum of up to 64 ranks is exact in every type of 16 bits and more: 0..3 by rank and index.
+// Small integers, so that the sum of up to 64 ranks is exact in every type of 16 bits and more:
+// 0..3 by rank and index.
 Bytes smallIntegers(DataType type, size_t count, int rank);
 
-// What the contributions of the ranks give when they are added in the order of the ranks and rounded once.
+// What the contributions of the ranks give when they are added in the order of the ranks and
+// rounded once.
 Bytes reducedInRankOrder(DataType type, ReduceOp op, const std::vector<Bytes>& inputs);
 
 template <typename T>
@@ -47,14 +50,17 @@ inline std::string difference(const Bytes& got, const Bytes& expected) {
   return got.size() != expected.size() ? "the sizes differ" : difference(got.data(), expected);
 }
 
-// A buffer at a chosen offset from a multiple of 64, poisoned, with bytes on both sides that nobody may write.
+// A buffer at a chosen offset from a multiple of 64, poisoned, with bytes on both sides that nobody
+// may write.
 class GuardedBuffer {
  public:
   explicit GuardedBuffer(size_t bytes, size_t offset = 0);
 
   uint8_t* data() { return memory_.data() + start_; }
   size_t size() const { return bytes_; }
-  void fill(const Bytes& bytes) { if (!bytes.empty()) std::memcpy(data(), bytes.data(), bytes.size()); }
+  void fill(const Bytes& bytes) {
+    if (!bytes.empty()) std::memcpy(data(), bytes.data(), bytes.size());
+  }
   // Whether the bytes around the buffer are as they were.
   bool isIntact() const;
 
