@@ -33,8 +33,8 @@ extern "C" {
 #define OMNES_EXPORT
 #endif
 
-/* In C++, too, an enumeration of this header holds any int, so that a number that is no enumerator is an error of
- * ours (omnesInvalidArgument) and not undefined behaviour. */
+/* In C++, too, an enumeration of this header holds any int, so that a number that is no enumerator
+ * is an error of ours (omnesInvalidArgument) and not undefined behaviour. */
 #ifdef __cplusplus
 #define OMNES_ANY_INT : int
 #else
@@ -48,9 +48,6 @@ typedef struct omnesComm* omnesComm_t;
  * returns. */
 typedef struct omnesStream* omnesStream_t;
 
-/* Every enumeration has a member INT_MIN that is no valid value: with it C++ gives the type all of
- * int for a range, so that a wrong value is refused instead of being undefined. */
-
 /* Values 0-8 equal NCCL's. */
 typedef enum OMNES_ANY_INT {
   omnesSuccess = 0,
@@ -63,8 +60,7 @@ typedef enum OMNES_ANY_INT {
   omnesInProgress = 7,
   omnesTimeout = 8, /* a deadline passed; the message says which rank was waited for */
   omnesNumResults = 9,
-  omnesNotSupported = 64, /* this version does not implement it */
-  omnesResultAnyInt = INT_MIN
+  omnesNotSupported = 64 /* this version does not implement it */
 } omnesResult_t;
 
 /* Values 0-11 equal NCCL's. */
@@ -87,8 +83,7 @@ typedef enum OMNES_ANY_INT {
   omnesFloat8e4m3 = 10, /* OCP: largest 448, no infinities */
   omnesFloat8e5m2 = 11, /* OCP: largest 57344 */
   omnesInt16 = 64,
-  omnesUint16 = 65,
-  omnesDataTypeAnyInt = INT_MIN
+  omnesUint16 = 65
 } omnesDataType_t;
 
 /* Values 0-4 equal NCCL's. Created operators start at 1024 and are numbered alike on all ranks. */
@@ -101,14 +96,12 @@ typedef enum OMNES_ANY_INT {
   omnesBand = 64, /* bitwise operators: integer types only */
   omnesBor = 65,
   omnesBxor = 66,
-  omnesMaxRedOp = 0x7fffffff,
-  omnesRedOpAnyInt = INT_MIN
+  omnesMaxRedOp = 0x7fffffff
 } omnesRedOp_t;
 
 typedef enum OMNES_ANY_INT {
   omnesScalarDevice = 0, /* accepted as NCCL does; on the host both read *scalar during the call */
-  omnesScalarHostImmediate = 1,
-  omnesScalarResidenceAnyInt = INT_MIN
+  omnesScalarHostImmediate = 1
 } omnesScalarResidence_t;
 
 #define OMNES_UNIQUE_ID_BYTES 128
