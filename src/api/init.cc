@@ -63,6 +63,7 @@ Result<Config> readEnvironment() {
   OMNES_RETURN_IF_ERROR(omnes::base::configureLog(config.logSettings()));
   static std::once_flag once;
   std::call_once(once, [&] {
+    omnes::base::logVersion(OMNES_VERSION_TEXT);
     for (const std::string& warning : config.warnings) OMNES_LOG_WARN(Env, "%s", warning.c_str());
   });
   return config;

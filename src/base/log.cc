@@ -26,7 +26,7 @@ namespace {
 // A line with its newline stays within PIPE_BUF, so that one write() to a pipe is never torn.
 constexpr size_t kMaxLineBytes = 4096;
 
-constexpr const char* kLevelNames[] = {"none", "error", "warn", "info", "debug", "trace"};
+constexpr const char* kLevelNames[] = {"version", "error", "warn", "info", "debug", "trace"};
 constexpr std::string_view kSubsystemNames[] = {"init",   "bootstrap", "env",  "shm",    "tcp",
                                                 "net",    "coll",      "plan", "tuning", "topo",
                                                 "memory", "service",   "abort"};
@@ -169,8 +169,11 @@ void setLogSink(LogSink sink, void* cookie) {
   log.cookie = cookie;
 }
 
-// Relaxed: as in isLogged().
-bool isVersionLogged() { return versionLogged.load(std::memory_order_relaxed); }
+void logVersion(const char* version) {
+  // Relaxed: as in isLogged().
+  if (!versionLogged.load(std::memory_order_relaxed)) return;
+  internal::writeLog(LogLevel::kNone, LogSubsystem::kInit, "omnes %s", version);
+}
 
 namespace internal {
 

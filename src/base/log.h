@@ -70,8 +70,8 @@ Status configureLog(const LogSettings& settings);
 // Sends every line to `sink`; nullptr returns to the file or standard error. Once this returns, the
 // old sink is no longer called, so its cookie may go.
 void setLogSink(LogSink sink, void* cookie);
-// Whether the line with the version is wanted.
-bool isVersionLogged();
+// Writes the line with the version, if it is wanted.
+void logVersion(const char* version);
 
 namespace internal {
 

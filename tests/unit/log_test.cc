@@ -92,12 +92,20 @@ TEST(Log, SubsystemsFilterInfoButNeverWarnings) {
   EXPECT_EQ(capture.lines.size(), 2u);
 }
 
-TEST(Log, VersionLevelShowsErrorsOnly) {
+TEST(Log, VersionLevelShowsTheVersionAndErrorsOnly) {
   Capture capture(DebugLevel::kVersion);
-  EXPECT_TRUE(isVersionLogged());
+  logVersion("1.2.3");
   OMNES_LOG_WARN(Init, "no");
   OMNES_LOG_ERROR(Init, "yes");
-  EXPECT_EQ(capture.lines.size(), 1u);
+  ASSERT_EQ(capture.lines.size(), 2u);
+  EXPECT_NE(capture.lines[0].find(" version init omnes 1.2.3"), std::string::npos);
+}
+
+TEST(Log, SilentByDefaultEvenAboutItsVersion) {
+  Capture capture(DebugLevel::kNone);
+  logVersion("1.2.3");
+  OMNES_LOG_ERROR(Init, "no");
+  EXPECT_TRUE(capture.lines.empty());
 }
 
 TEST(Log, ControlCharactersCannotForgeLines) {
