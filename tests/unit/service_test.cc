@@ -82,6 +82,8 @@ TEST(Service, HandlersMayRemoveThemselves) {
   own.store(id.value(), std::memory_order_release);
   event->signal();
   EXPECT_TRUE(await(calls, 1));
+  // Waits for a handler that is still running: it may be about to remove itself.
+  running->remove(id.value());
 }
 
 // A stop whose signal was drained together with an earlier one was once lost, and the destructor
