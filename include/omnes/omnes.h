@@ -195,6 +195,7 @@ OMNES_EXPORT omnesResult_t omnesCommInitEnv(omnesComm_t* comm, const omnesConfig
 OMNES_EXPORT omnesResult_t omnesCommFinalize(omnesComm_t comm);
 /* Frees a communicator (finalizing it if need be). Does not wait for other ranks. NULL is
  * omnesSuccess. omnesInvalidArgument: not a live communicator, e.g. destroyed before (best
+ * effort); omnesInvalidUsage: another thread is inside a call on it, which stays as it is (best
  * effort). */
 OMNES_EXPORT omnesResult_t omnesCommDestroy(omnesComm_t comm);
 /* Ends every call that is blocked on the communicator, on all ranks, with an error, then waits (at

@@ -184,6 +184,9 @@ omnesResult_t omnesCommFinalize(omnesComm_t comm) {
 omnesResult_t omnesCommDestroy(omnesComm_t comm) {
   return guard([&]() -> Status {
     if (comm == nullptr) return Status::ok();
+    if (omnes::api::isLiveHandle(comm) && comm->communicator->isBusy())
+      return Status(Code::kInvalidUsage,
+                    "a call of another thread is under way; end it with omnesCommAbort");
     if (!omnes::api::forgetHandle(comm))
       return Status(Code::kInvalidArgument,
                     "comm is not a live communicator; was it destroyed before?");

@@ -1,7 +1,11 @@
 // Many ranks, several communicators, many lives: nothing is mixed up and nothing is left behind.
 #include <dirent.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "comm/thread_ranks.h"
@@ -38,6 +42,42 @@ TEST(Lifecycle, C53SeventeenAndThirtyThreeRanks) {
                 std::vector<float>(data.size(), static_cast<float>(nranks * (nranks - 1) / 2)));
     });
   }
+}
+
+// Whether the thread sleeps in the kernel, as a wait of ours does after a while.
+bool isAsleep(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const size_t name = line.rfind(')');
+  return name != std::string::npos && line.compare(name, 3, ") S") == 0;
+}
+
+// Destroying a communicator that another thread is using is refused; aborting it ends that call.
+TEST(Lifecycle, DestroyIsRefusedWhileAnotherThreadIsInside) {
+  ThreadRanks ranks(2);
+  ASSERT_TRUE(ranks.isReady());
+  const Watchdog watchdog("destroy while inside", std::chrono::seconds(60));
+  const omnesComm_t comm = ranks.release(0);
+  omnesResult_t ended = omnesSuccess;
+  std::atomic<pid_t> entering{0};
+  std::thread inside([&] {
+    int64_t value = 1;
+    entering.store(gettid(), std::memory_order_release);
+    // Rank 1 never comes.
+    ended = omnesAllReduce(&value, &value, 1, omnesInt64, omnesSum, comm, nullptr);
+  });
+  pid_t thread = 0;
+  while (thread == 0) thread = entering.load(std::memory_order_acquire);
+  while (!isAsleep(thread)) std::this_thread::yield();
+  EXPECT_EQ(omnesCommDestroy(comm), omnesInvalidUsage);
+  EXPECT_EQ(omnesCommAbort(comm), omnesSuccess);
+  inside.join();
+  EXPECT_EQ(ended, omnesRemoteError);
+  omnesResult_t other = omnesSuccess;
+  while (other == omnesSuccess)
+    ASSERT_EQ(omnesCommGetAsyncError(ranks.comm(1), &other), omnesSuccess);
+  EXPECT_EQ(other, omnesRemoteError);
 }
 
 TEST(Lifecycle, TwoCommunicatorsAtOnce) {

@@ -48,7 +48,7 @@ class Communicator::Inside {
     // Relaxed: fenceAllThreads() in abort orders it against the failure word.
     flag_->store(true, std::memory_order_relaxed);
   }
-  // I1: pairs with I2 in waitUntilIdle: the call is done with everything.
+  // I1: pairs with I2 in waitUntilIdle and I3 in isBusy: the call is done with everything.
   ~Inside() { flag_->store(false, std::memory_order_release); }
 
  private:

@@ -49,6 +49,8 @@ class Communicator {
   void abort();
   // Waits until no thread is inside run(), at most `limit`. Any thread, after abort().
   bool waitUntilIdle(base::Duration limit) const;
+  // Whether a thread is inside run() just now; a best effort, to refuse misuse. Any thread.
+  bool isBusy() const { return inside_.load(std::memory_order_acquire); }  // I3: pairs with I1
   const Failure& failure() const { return failure_; }
 
   // Created operators: numbered in the order of creation, alike on all ranks. Same thread as run().
