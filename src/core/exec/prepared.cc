@@ -186,6 +186,8 @@ class Preparer {
                              step.sources[0].kind == Ref::Kind::kSlice &&
                              step.sources[0].space == Space::kInput;
     if (scalesAtOwner() && leavesInput) made.op = plan::Op::kReduce;
+    // Nothing to combine, scale or divide: a copy, which keeps even the payloads of NaNs.
+    if (plan_.nranks == 1 && !scalesAtOwner()) made.op = plan::Op::kNone;
     made.delay = step.delay;
     made.firstOperand = static_cast<uint32_t>(out_.operands.size());
     operandRefs_.clear();
