@@ -21,7 +21,7 @@ std::string settingsMarkdown() {
   std::ostringstream out;
   out << "# Settings\n\n"
          "Generated from `src/base/settings.def`; change it there.\n\n"
-         "Environment variables are read once, when the library is first used. The environment "
+         "Environment variables are read whenever a communicator is made. The environment "
          "overrides\n"
          "what a program puts into `omnesConfig_t`. An empty variable counts as unset. A value "
          "that is not\n"
