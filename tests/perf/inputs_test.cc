@@ -114,7 +114,7 @@ TEST_P(Exactness, EveryPartialResultIsANumberOfTheType) {
   for (const Op op : {Op::kSum, Op::kProd, Op::kMulSum, Op::kAvg}) {
     // Averages are summed in float32 (or the type, if wider).
     const bool wide = op == Op::kAvg && type().bytes < 4;
-    const TypeInfo& in = wide ? typeNamed("float") : type();
+    const TypeInfo in = wide ? typeNamed("float") : type();
     for (const int n : sizes) {
       const uint64_t step = n <= 6 ? 7 : 41;
       for (uint64_t i = 0; i < kPatternPeriod; i += step) {
@@ -167,7 +167,7 @@ TEST(Inputs, EveryRankMatters) {
 }
 
 TEST(Inputs, IntegerAverageTruncatesTowardZero) {
-  const TypeInfo& type = typeNamed("int32");
+  const TypeInfo type = typeNamed("int32");
   for (uint64_t i = 0; i < 100; ++i) {
     int64_t sum = 0;
     for (int rank = 0; rank < 3; ++rank) {
@@ -196,7 +196,7 @@ TEST(Pattern, FillsFromAnyElementAndCountsWrongOnes) {
 }
 
 TEST(Pattern, AShiftedBlockIsSeen) {
-  const TypeInfo& type = typeNamed("float");
+  const TypeInfo type = typeNamed("float");
   const Pattern pattern = expectedPattern(type, Op::kSum, 2);
   std::vector<unsigned char> data(4096 * type.bytes);
   for (const uint64_t shift : {1u, 16u, 1024u, 4096u, 65536u}) {
@@ -210,7 +210,7 @@ TEST(Pattern, ToleranceIsForFloatAveragesOnly) {
   EXPECT_EQ(toleranceUlps(typeNamed("double"), Op::kAvg), 2u);
   EXPECT_EQ(toleranceUlps(typeNamed("half"), Op::kAvg), 0u);
   EXPECT_EQ(toleranceUlps(typeNamed("float"), Op::kSum), 0u);
-  const TypeInfo& type = typeNamed("float");
+  const TypeInfo type = typeNamed("float");
   const Pattern pattern = expectedPattern(type, Op::kAvg, 2);
   uint32_t value = 0;
   pattern.fill(&value, 0, 1);
