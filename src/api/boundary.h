@@ -21,4 +21,22 @@ omnesResult_t guard(Body&& body) {
   }
 }
 
+// The same for a call on a communicator: what cannot be foreseen may have left the other ranks
+// waiting, so it breaks the communicator on all of them.
+template <typename Body>
+omnesResult_t guardCollective(omnesComm_t comm, Body&& body) {
+  const auto broken = [comm](const char* text) {
+    const base::Status cause(base::Code::kSystemError, text);
+    if (comm != nullptr && comm->magic == omnesComm::kLive) comm->communicator->fail(cause);
+    return finish(cause);
+  };
+  try {
+    return finish(body());
+  } catch (const std::bad_alloc&) {
+    return broken("out of memory in the middle of an operation");
+  } catch (...) {
+    return broken("an exception escaped in the middle of an operation; please report this");
+  }
+}
+
 }  // namespace omnes::api

@@ -7,6 +7,7 @@ namespace {
 
 using omnes::api::checkHandle;
 using omnes::api::guard;
+using omnes::api::guardCollective;
 using omnes::base::Code;
 using omnes::base::DataType;
 using omnes::base::ReduceOp;
@@ -91,7 +92,7 @@ Status runReduction(Collective collective, const void* send, void* recv, size_t 
 omnesResult_t omnesAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                              omnesDataType_t datatype, omnesRedOp_t op, omnesComm_t comm,
                              omnesStream_t stream) {
-  return guard([&] {
+  return guardCollective(comm, [&] {
     return runReduction(Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op, comm,
                         stream);
   });
@@ -100,7 +101,7 @@ omnesResult_t omnesAllReduce(const void* sendbuff, void* recvbuff, size_t count,
 omnesResult_t omnesReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                                  omnesDataType_t datatype, omnesRedOp_t op, omnesComm_t comm,
                                  omnesStream_t stream) {
-  return guard([&] {
+  return guardCollective(comm, [&] {
     return runReduction(Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op,
                         comm, stream);
   });
@@ -108,14 +109,14 @@ omnesResult_t omnesReduceScatter(const void* sendbuff, void* recvbuff, size_t re
 
 omnesResult_t omnesAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                              omnesDataType_t datatype, omnesComm_t comm, omnesStream_t stream) {
-  return guard([&] {
+  return guardCollective(comm, [&] {
     return runReduction(Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype, omnesSum,
                         comm, stream);
   });
 }
 
 omnesResult_t omnesBarrier(omnesComm_t comm, omnesStream_t stream) {
-  return guard([&] {
+  return guardCollective(comm, [&] {
     return runReduction(Collective::kBarrier, nullptr, nullptr, 0, omnesInt8, omnesSum, comm,
                         stream);
   });

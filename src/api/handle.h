@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "base/fork.h"
 #include "base/status.h"
 #include "core/comm/communicator.h"
 #include "omnes/omnes.h"
@@ -17,6 +18,7 @@ struct omnesComm {
   static constexpr uint64_t kLive = 0x6f6d6e65732d6f6b;  // "omnes-ok"
 
   uint64_t magic = kLive;
+  uint32_t forkGeneration = omnes::base::forkGeneration();
   std::unique_ptr<omnes::core::Communicator> communicator;
   bool isFinalized = false;
 };
@@ -30,10 +32,13 @@ bool isLiveHandle(omnesComm_t comm);
 
 // NULL and things that are no communicator: kInvalidArgument. Does not take the registry's lock.
 inline base::Status checkHandle(omnesComm_t comm) {
-  if (comm != nullptr && comm->magic == omnesComm::kLive) [[likely]]
-    return base::Status::ok();
-  return base::Status(base::Code::kInvalidArgument,
-                      comm == nullptr ? "comm is NULL" : "comm is not a live communicator");
+  if (comm == nullptr) return base::Status(base::Code::kInvalidArgument, "comm is NULL");
+  if (comm->magic != omnesComm::kLive)
+    return base::Status(base::Code::kInvalidArgument, "comm is not a live communicator");
+  if (comm->forkGeneration != base::forkGeneration())
+    return base::Status(base::Code::kInvalidUsage,
+                        "comm was made before a fork: only the parent may use it");
+  return base::Status::ok();
 }
 
 // The boundary: remembers the text for omnesGetLastError(NULL) and translates the code.

@@ -1,6 +1,7 @@
 // Making and ending communicators.
+#include <atomic>
 #include <cstring>
-#include <thread>
+#include <mutex>
 #include <vector>
 
 #include "api/boundary.h"
@@ -112,16 +113,27 @@ Status joinAll(omnesComm_t* comms, int nranks) {
   std::vector<omnesComm_t> made(nranks, nullptr);
   std::vector<Status> results(nranks);
   std::vector<omnes::base::Thread> threads;
-  for (int rank = 0; rank < nranks; ++rank) {
+  // Nobody joins before all threads exist: a rank that could not be started would be waited for.
+  enum : int { kWait, kGo, kLeave };
+  std::atomic<int> gate{kWait};
+  Status started;
+  for (int rank = 0; rank < nranks && started.isOk(); ++rank) {
     auto thread = omnes::base::Thread::start("omnes-init", [&, rank] {
-      results[rank] = joinWithId(&made[rank], nranks, id, rank, nullptr);
+      // G1: pairs with G2.
+      gate.wait(kWait, std::memory_order_acquire);
+      if (gate.load(std::memory_order_acquire) == kGo)
+        results[rank] = joinWithId(&made[rank], nranks, id, rank, nullptr);
     });
-    if (!thread.isOk())
-      results[rank] = thread.status();
-    else
+    if (thread.isOk())
       threads.push_back(std::move(thread).value());
+    else
+      started = thread.status();
   }
+  // G2: pairs with G1.
+  gate.store(started.isOk() ? kGo : kLeave, std::memory_order_release);
+  gate.notify_all();
   threads.clear();  // joins
+  OMNES_RETURN_IF_ERROR(started);
   for (const Status& result : results) {
     if (result.isOk()) continue;
     for (omnesComm_t comm : made) omnesCommDestroy(comm);
@@ -174,6 +186,7 @@ omnesResult_t omnesCommFinalize(omnesComm_t comm) {
     if (comm == nullptr) return Status::ok();
     if (!omnes::api::isLiveHandle(comm))
       return Status(Code::kInvalidArgument, "comm is not a live communicator");
+    OMNES_RETURN_IF_ERROR(omnes::api::checkHandle(comm));
     if (comm->isFinalized) return Status(Code::kInvalidArgument, "comm was finalized before");
     // Operations of the NULL stream are done when their call returns: nothing is left to wait for.
     comm->isFinalized = true;
@@ -184,9 +197,12 @@ omnesResult_t omnesCommFinalize(omnesComm_t comm) {
 omnesResult_t omnesCommDestroy(omnesComm_t comm) {
   return guard([&]() -> Status {
     if (comm == nullptr) return Status::ok();
-    if (omnes::api::isLiveHandle(comm) && comm->communicator->isBusy())
-      return Status(Code::kInvalidUsage,
-                    "a call of another thread is under way; end it with omnesCommAbort");
+    if (omnes::api::isLiveHandle(comm)) {
+      OMNES_RETURN_IF_ERROR(omnes::api::checkHandle(comm));
+      if (comm->communicator->isBusy())
+        return Status(Code::kInvalidUsage,
+                      "a call of another thread is under way; end it with omnesCommAbort");
+    }
     if (!omnes::api::forgetHandle(comm))
       return Status(Code::kInvalidArgument,
                     "comm is not a live communicator; was it destroyed before?");
@@ -199,6 +215,7 @@ omnesResult_t omnesCommDestroy(omnesComm_t comm) {
 omnesResult_t omnesCommAbort(omnesComm_t comm) {
   return guard([&]() -> Status {
     if (comm == nullptr) return Status::ok();
+    if (omnes::api::isLiveHandle(comm)) OMNES_RETURN_IF_ERROR(omnes::api::checkHandle(comm));
     if (!omnes::api::forgetHandle(comm))
       return Status(Code::kInvalidArgument,
                     "comm is not a live communicator; was it destroyed or aborted before?");

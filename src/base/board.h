@@ -66,6 +66,13 @@ class alignas(128) Board {
     entry.root = static_cast<int32_t>(static_cast<uint32_t>(op));
     return entry;
   }
+  // Says that this rank has failed: for peers whom the message about it does not reach.
+  void fail(uint32_t code) {
+    // Relaxed: a number; what happened comes by message.
+    failure_.store(code, std::memory_order_relaxed);
+  }
+  // Relaxed: as fail().
+  uint32_t failure() const { return failure_.load(std::memory_order_relaxed); }
   // Relaxed: as finish().
   uint64_t finished() const { return finished_.load(std::memory_order_relaxed); }
 
@@ -77,6 +84,7 @@ class alignas(128) Board {
   std::atomic<uint64_t> kind_;
   std::atomic<uint64_t> op_;
   std::atomic<uint64_t> finished_;
+  std::atomic<uint32_t> failure_;
 };
 static_assert(sizeof(Board) == 128);
 

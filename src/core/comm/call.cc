@@ -1,16 +1,11 @@
 #include "core/comm/call.h"
 
+#include "base/hash.h"
+
 namespace omnes::core {
 namespace {
 
-// A mixer with full avalanche (the finaliser constants of a 64-bit xorshift-multiply generator).
-constexpr uint64_t mix(uint64_t x) {
-  x ^= x >> 30;
-  x *= 0xbf58476d1ce4e5b9u;
-  x ^= x >> 27;
-  x *= 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
+using base::mix64;
 
 std::string text(uint64_t sequence, uint32_t collective, uint64_t count, uint32_t type, uint32_t op,
                  int32_t root) {
@@ -29,13 +24,13 @@ std::string text(uint64_t sequence, uint32_t collective, uint64_t count, uint32_
 }  // namespace
 
 uint64_t fingerprintOf(const Call& call) {
-  uint64_t h = mix(call.sequence + 0x9e3779b97f4a7c15u);
-  h = mix(h ^ call.shape.count);
+  uint64_t h = mix64(call.sequence + 0x9e3779b97f4a7c15u);
+  h = mix64(h ^ call.shape.count);
   const uint64_t kind = uint64_t{static_cast<uint8_t>(call.shape.collective)} << 48 |
                         uint64_t{static_cast<uint8_t>(call.shape.type)} << 40 |
                         uint64_t{static_cast<uint8_t>(call.shape.op)} << 32 |
                         static_cast<uint32_t>(call.root);
-  return mix(h ^ kind);
+  return mix64(h ^ kind);
 }
 
 base::BoardEntry boardEntryOf(const Call& call, uint64_t fingerprint) {

@@ -25,6 +25,7 @@ using base::Status;
 // longer.
 constexpr int64_t kLeastNapNs = 20'000;
 constexpr int64_t kMostNapNs = 1'000'000;
+constexpr int64_t kMessageGraceMs = 200;
 
 const base::Clock& clock() { return base::Clock::monotonic(); }
 
@@ -60,6 +61,7 @@ struct Communicator::Waiting {
   base::WaitLadder ladder;
   std::optional<Deadline>
       deadline;  // set at the first slow look, so that a fast call reads no clock
+  std::optional<Deadline> graceForMessage;
   int64_t napNs = kLeastNapNs;
 };
 
@@ -140,7 +142,7 @@ Status Communicator::run(const Shape& shape, const Reducer& reducer, const CallB
   const Status status = complete(call, fingerprint);
   if (status.isOk()) [[likely]]
     return status;
-  liveness_->fail(status);
+  fail(status);
   return failure_.status();
 }
 
@@ -189,6 +191,7 @@ Status Communicator::checkPeers(const Call& call, uint64_t fingerprint, Waiting*
     const auto entry = boardOf(peer)->read();
     if (entry && entry->sequence == call.sequence && entry->fingerprint != fingerprint)
       return mismatchWith(call, peer);
+    if (boardOf(peer)->failure() != 0) OMNES_RETURN_IF_ERROR(silentFailureOf(call, peer, waiting));
   }
   const int32_t peer = operation_.waitingFor();
   if (peer >= 0 && peer != rank_ && liveness_->hasLeft(peer)) {
@@ -258,8 +261,31 @@ Status Communicator::timeoutOf(const Call& call) const {
                     "\nthe last operations of this rank:" + record_.text());
 }
 
+Status Communicator::silentFailureOf(const Call& call, int32_t peer, Waiting* waiting) const {
+  // The message names the cause, the board only a code: give the message time.
+  if (!waiting->graceForMessage)
+    waiting->graceForMessage = Deadline::afterMs(clock(), kMessageGraceMs);
+  if (!waiting->graceForMessage->hasPassed(clock())) return Status::ok();
+  const auto code = static_cast<Code>(boardOf(peer)->failure());
+  return Status(Code::kRemoteError,
+                describe(call) + ": " + wiring_.peers[peer].nameAs(peer) + " has failed (" +
+                    base::codeName(code) +
+                    "); its message does not come, perhaps since the process that made the unique "
+                    "id has ended");
+}
+
+void Communicator::fail(const Status& cause) {
+  const Status named =
+      settings_.name.empty() ? cause : cause.withContext("communicator " + settings_.name);
+  // Also where nobody hears messages any more, and before them, so that it is there when they are
+  // late.
+  if (wiring_.endpoint->boards != nullptr)
+    wiring_.endpoint->boards[rank_]->fail(static_cast<uint32_t>(cause.code()));
+  liveness_->fail(named);
+}
+
 void Communicator::abort() {
-  liveness_->fail(
+  fail(
       Status(Code::kRemoteError, wiring_.peers[rank_].nameAs(rank_) + " aborted the communicator"));
 }
 

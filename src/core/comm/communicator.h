@@ -45,7 +45,10 @@ class Communicator {
   // the deadline.
   base::Status run(const Shape& shape, const Reducer& reducer, const CallBuffers& buffers);
 
-  // Breaks the communicator on all ranks; wakes a blocked run(). Any thread.
+  // Breaks the communicator on all ranks with this cause, unless it is broken already; wakes a
+  // blocked run(). Any thread.
+  void fail(const base::Status& cause);
+  // fail() with the cause that this rank aborted it.
   void abort();
   // Waits until no thread is inside run(), at most `limit`. Any thread, after abort().
   bool waitUntilIdle(base::Duration limit) const;
@@ -77,6 +80,8 @@ class Communicator {
   base::Status checkPeers(const Call& call, uint64_t fingerprint, Waiting* waiting);
   base::Status failureOf(const Call& call, const OperationFailure& failure);
   base::Status timeoutOf(const Call& call) const;
+  // The peer's board says that it has failed, and no message has come that says why.
+  base::Status silentFailureOf(const Call& call, int32_t peer, Waiting* waiting) const;
   base::Status mismatchWith(const Call& call, int32_t peer) const;
   std::string whoIsLate(const Call& call) const;
   const base::Board* boardOf(int32_t rank) const;

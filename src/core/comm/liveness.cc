@@ -58,17 +58,19 @@ Liveness::~Liveness() {
 Status Liveness::watchProcesses() {
   std::vector<int64_t> pids;
   for (const PeerInfo& peer : *peers_)
-    if (peer.pid != getpid()) pids.push_back(peer.pid);
+    if (peer.visiblePid != 0 && peer.visiblePid != getpid()) pids.push_back(peer.visiblePid);
   std::sort(pids.begin(), pids.end());
   pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
   for (const int64_t pid : pids) {
     auto pidfd = base::openPidfd(static_cast<pid_t>(pid));
-    if (!pidfd.isOk() && pidfd.status().code() == Code::kNotSupported) {
-      OMNES_LOG_INFO(Init, "no pidfds here; the death of a rank is seen by its control connection");
-      return Status::ok();
+    const bool isGone = !pidfd.isOk() && pidfd.status().code() == Code::kRemoteError;
+    if (!pidfd.isOk() && !isGone) {
+      OMNES_LOG_INFO(Init, "process %lld is watched by its control connection only: %s",
+                     static_cast<long long>(pid), std::string(pidfd.status().message()).c_str());
+      continue;
     }
     // Gone already, perhaps in order: judged like one that ends later.
-    processes_.push_back({pid, pidfd.isOk() ? std::move(pidfd).value() : base::UniqueFd()});
+    processes_.push_back({pid, isGone ? base::UniqueFd() : std::move(pidfd).value()});
   }
   for (Process& process : processes_) {
     if (!process.pidfd.isOpen()) {
@@ -80,6 +82,13 @@ Status Liveness::watchProcesses() {
         service_->watch(process.pidfd.get(), [this, pid = process.pid] { onProcessEnd(pid); }));
   }
   return Status::ok();
+}
+
+Status Liveness::deathOf(int32_t rank) const {
+  return Status(
+      Code::kRemoteError,
+      (*peers_)[rank].nameAs(rank) +
+          " died or dropped its connection; abort and make a new communicator without it");
 }
 
 void Liveness::set(const Status& cause) {
@@ -107,8 +116,8 @@ void Liveness::onControl() {
 void Liveness::takeEvents() {
   while (auto event = rendezvous_->receiveControl()) {
     switch (event->kind) {
-      case ControlEvent::Kind::kError:
-      case ControlEvent::Kind::kGone: set(event->status); break;
+      case ControlEvent::Kind::kError: set(event->status); break;
+      case ControlEvent::Kind::kGone: set(deathOf(static_cast<int32_t>(event->rank))); break;
       case ControlEvent::Kind::kLeft:
         // L1: pairs with L2.
         left_[event->rank].store(true, std::memory_order_release);
@@ -140,9 +149,8 @@ void Liveness::judgeLater(Process* process) {
     if (isEnding_) return;
     takeEvents();
     for (size_t rank = 0; rank < peers_->size(); ++rank) {
-      if ((*peers_)[rank].pid != pid || hasLeft(static_cast<int32_t>(rank))) continue;
-      set(Status(Code::kRemoteError, (*peers_)[rank].nameAs(static_cast<int32_t>(rank)) +
-                                         " died; abort and make a new communicator without it"));
+      if ((*peers_)[rank].visiblePid != pid || hasLeft(static_cast<int32_t>(rank))) continue;
+      set(deathOf(static_cast<int32_t>(rank)));
       return;
     }
   });

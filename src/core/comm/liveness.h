@@ -53,6 +53,7 @@ class Liveness {
   void takeEvents();
   void onProcessEnd(int64_t pid);
   void set(const base::Status& cause);
+  base::Status deathOf(int32_t rank) const;
 
   bootstrap::Rendezvous* rendezvous_;
   Failure* failure_;

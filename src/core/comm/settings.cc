@@ -49,12 +49,15 @@ Result<CommSettings> CommSettings::from(const base::Config& config, const CommRe
   if (out.timeoutMs < 0 || out.initTimeoutMs < 0)
     return Status(Code::kInvalidArgument,
                   "timeoutMs and initTimeoutMs must not be negative; 0 means no deadline");
-  out.rules.forced = config.algo.isSet ? config.algo.value : request.algo;
+  out.rules.forced = base::toLower(config.algo.isSet ? config.algo.value : request.algo);
   out.rules.deterministic = choose(config.deterministic, request.deterministic);
   OMNES_RETURN_IF_ERROR(checkRules(out.rules));
   OMNES_RETURN_IF_ERROR(
       checkTransports(config.transports.isSet ? config.transports.value : request.transports));
   out.hostId = config.hostId.isSet ? config.hostId.value : request.hostId;
+  for (const char c : out.hostId)
+    if (static_cast<unsigned char>(c) < 0x20)
+      return Status(Code::kInvalidArgument, "OMNES_HOST_ID holds control characters");
   out.slotBytes = config.slotBytes.value;
   out.spinPolls = config.spin.value;
   out.nonTemporal = config.nonTemporal.value;

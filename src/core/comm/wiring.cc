@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/cpus.h"
 #include "base/log.h"
@@ -21,6 +22,8 @@ using base::Status;
 using bootstrap::LocalChannel;
 using bootstrap::LocalListener;
 using bootstrap::WaitLimits;
+
+constexpr int64_t kTellMs = 250;
 
 // One field a line, in this order; text fields are single lines. docs/wire.md describes it.
 std::string encode(const PeerInfo& info) {
@@ -78,20 +81,36 @@ Status checkOneHost(const std::vector<PeerInfo>& peers) {
   return Status::ok();
 }
 
+// What another rank has said on the control connection: why it failed, or that it is gone.
+std::optional<Status> causeFromOthers(bootstrap::Rendezvous* rendezvous) {
+  while (auto event = rendezvous->receiveControl()) {
+    if (event->kind == bootstrap::ControlEvent::Kind::kLeft)
+      return Status(Code::kRemoteError,
+                    "rank " + std::to_string(event->rank) + " left before all had joined");
+    if (!event->status.isOk()) return event->status;
+  }
+  return std::nullopt;
+}
+
 // Hands our descriptor to every peer and takes theirs. A rank connects to the lower ones, then
-// accepts the higher ones, so that nobody waits in a circle. Gives one message a rank (none for the
-// own).
+// accepts the higher ones, so that nobody waits in a circle. Gives one descriptor a rank (none for
+// the own), and notes whom the kernel saw at the other end.
 Result<std::vector<base::UniqueFd>> tradeDescriptors(const bootstrap::LocalIdentity& self,
                                                      LocalListener* listener,
-                                                     const std::vector<PeerInfo>& peers, int own,
+                                                     std::vector<PeerInfo>* peers, int own,
                                                      const WaitLimits& limits) {
-  std::vector<base::UniqueFd> out(peers.size());
-  for (uint32_t peer = 0; peer < peers.size(); ++peer) {
-    if (peer == self.rank) continue;
-    auto channel = peer < self.rank ? LocalChannel::connect(peers[peer].channel, self, peer, limits)
-                                    : listener->accept(peer, limits);
+  std::vector<base::UniqueFd> out(peers->size());
+  for (uint32_t peer = 0; peer < peers->size(); ++peer) {
+    if (peer == self.rank) {
+      (*peers)[peer].visiblePid = getpid();
+      continue;
+    }
+    auto channel = peer < self.rank
+                       ? LocalChannel::connect((*peers)[peer].channel, self, peer, limits)
+                       : listener->accept(peer, limits);
     if (!channel.isOk())
       return channel.status().withContext("connecting to rank " + std::to_string(peer));
+    (*peers)[peer].visiblePid = channel->peerPid();
     OMNES_RETURN_IF_ERROR(channel->send(std::span<const int>(&own, 1), "memory", limits));
     OMNES_ASSIGN_OR_RETURN(bootstrap::LocalMessage message, channel->receive(limits));
     if (message.descriptors.size() != 1)
@@ -133,29 +152,51 @@ Status connectEndpoint(transports::Endpoint* endpoint, const std::vector<PeerInf
   return Status(Code::kSystemError, endpoint->error);
 }
 
-// All ranks tell how their part went; the first failure, by rank, is everybody's.
-Status agree(bootstrap::Rendezvous* rendezvous, const Status& mine, base::Deadline deadline) {
-  const std::string text =
-      std::to_string(static_cast<int>(mine.code())) + " " + std::string(mine.message());
-  OMNES_ASSIGN_OR_RETURN(std::vector<std::string> all, rendezvous->exchange(text, deadline));
-  if (!mine.isOk()) return mine;
-  for (size_t rank = 0; rank < all.size(); ++rank)
-    if (all[rank] != "0 ")
-      return Status(Code::kRemoteError,
-                    "rank " + std::to_string(rank) + " could not join: " +
-                        all[rank].substr(std::min(all[rank].size(), all[rank].find(' ') + 1)));
-  return Status::ok();
-}
+struct Description {
+  std::string text;
+  int descriptor = -1;  // borrowed from the endpoint
+};
 
-Status connectPeers(Wiring* wiring, const bootstrap::LocalIdentity& self, LocalListener* listener,
-                    const WaitLimits& limits) {
-  OMNES_RETURN_IF_ERROR(checkOneHost(wiring->peers));
+Description describe(transports::Endpoint* endpoint) {
   char text[transports::kDescriptionBytes];
   size_t bytes = 0;
-  int descriptor = -1;
-  wiring->endpoint->table->describe(wiring->endpoint.get(), text, &bytes, &descriptor);
-  OMNES_ASSIGN_OR_RETURN(std::vector<base::UniqueFd> descriptors,
-                         tradeDescriptors(self, listener, wiring->peers, descriptor, limits));
+  Description out;
+  endpoint->table->describe(endpoint, text, &bytes, &out.descriptor);
+  out.text.assign(text, bytes);
+  return out;
+}
+
+// Tells all ranks about a failure of ours, at once: they may be waiting for us.
+Status tellAll(bootstrap::Rendezvous* rendezvous, const Status& cause) {
+  const auto deadline = base::Deadline::afterMs(base::Clock::monotonic(), kTellMs);
+  const std::string who = "rank " + std::to_string(rendezvous->rank()) + " could not join";
+  const Status sent = rendezvous->sendControl(
+      rendezvous->rank(), Status(Code::kRemoteError, who + ": " + std::string(cause.message())),
+      deadline);
+  if (!sent.isOk())
+    OMNES_LOG_INFO(Init, "the other ranks could not be told: %s",
+                   std::string(sent.message()).c_str());
+  return cause;
+}
+
+Status exchangeInfo(Wiring* wiring, const PeerInfo& own, base::Deadline deadline) {
+  OMNES_ASSIGN_OR_RETURN(std::vector<std::string> blobs,
+                         wiring->rendezvous->exchange(encode(own), deadline));
+  for (size_t peer = 0; peer < blobs.size(); ++peer) {
+    OMNES_ASSIGN_OR_RETURN(PeerInfo decoded, decode(blobs[peer], static_cast<int32_t>(peer)));
+    wiring->peers.push_back(std::move(decoded));
+  }
+  return checkOneHost(wiring->peers);
+}
+
+// The part in which a rank may fail for reasons of its own.
+Status connectPeers(Wiring* wiring, const bootstrap::LocalIdentity& self, LocalListener* listener,
+                    base::Deadline deadline) {
+  // A word on the control connection means that somebody has failed: no wait for that rank goes on.
+  const WaitLimits limits{deadline, &base::Clock::monotonic(), wiring->rendezvous->controlFd()};
+  const int own = describe(wiring->endpoint.get()).descriptor;
+  OMNES_ASSIGN_OR_RETURN(const std::vector<base::UniqueFd> descriptors,
+                         tradeDescriptors(self, listener, &wiring->peers, own, limits));
   return connectEndpoint(wiring->endpoint.get(), wiring->peers, descriptors);
 }
 
@@ -175,32 +216,28 @@ Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t 
   OMNES_ASSIGN_OR_RETURN(wiring.rendezvous,
                          bootstrap::Rendezvous::join(point, self.rank, self.nranks,
                                                      settings.agreedText(), deadline, clock));
-  // A failure from here on is told to the others before it is returned.
-  Status status = Status::ok();
-  PeerInfo info{base::hostname(), hostIdentity(settings), getpid(), base::allowedCpus(), "", ""};
+  bootstrap::Rendezvous* rendezvous = wiring.rendezvous.get();
   auto endpoint = openEndpoint(rank, nranks, settings);
+  if (!endpoint.isOk()) return tellAll(rendezvous, endpoint.status());
+  wiring.endpoint = std::move(endpoint).value();
   auto listener = LocalListener::open(self, clock);
-  if (!endpoint.isOk()) status = endpoint.status();
-  if (status.isOk() && !listener.isOk()) status = listener.status();
-  if (status.isOk()) {
-    wiring.endpoint = std::move(endpoint).value();
-    info.channel = listener.value()->address();
-    char text[transports::kDescriptionBytes];
-    size_t bytes = 0;
-    int descriptor = -1;
-    wiring.endpoint->table->describe(wiring.endpoint.get(), text, &bytes, &descriptor);
-    info.transport.assign(text, bytes);
+  if (!listener.isOk()) return tellAll(rendezvous, listener.status());
+  PeerInfo info;
+  info.host = base::hostname();
+  info.hostIdentity = hostIdentity(settings);
+  info.pid = getpid();
+  info.cpus = base::allowedCpus();
+  info.channel = listener.value()->address();
+  info.transport = describe(wiring.endpoint.get()).text;
+  OMNES_RETURN_IF_ERROR(exchangeInfo(&wiring, info, deadline));
+  const Status connected = connectPeers(&wiring, self, listener.value().get(), deadline);
+  if (!connected.isOk()) {
+    if (const auto cause = causeFromOthers(rendezvous)) return *cause;
+    return tellAll(rendezvous, connected);
   }
-  OMNES_RETURN_IF_ERROR(agree(wiring.rendezvous.get(), status, deadline));
-  OMNES_ASSIGN_OR_RETURN(std::vector<std::string> blobs,
-                         wiring.rendezvous->exchange(encode(info), deadline));
-  for (size_t peer = 0; peer < blobs.size(); ++peer) {
-    OMNES_ASSIGN_OR_RETURN(PeerInfo decoded, decode(blobs[peer], static_cast<int32_t>(peer)));
-    wiring.peers.push_back(std::move(decoded));
-  }
-  const WaitLimits limits{deadline, &clock, -1};
-  status = connectPeers(&wiring, self, listener.value().get(), limits);
-  OMNES_RETURN_IF_ERROR(agree(wiring.rendezvous.get(), status, deadline));
+  // Up on all ranks or on none.
+  auto all = rendezvous->exchange("ready", deadline);
+  if (!all.isOk()) return all.status();
   OMNES_LOG_INFO(Init, "rank %d of %d connected over shm", rank, nranks);
   return wiring;
 }

@@ -3,7 +3,7 @@
 // Every rank says who and where it is, ranks of one host hand each other their memory over proven
 // local connections, the transport connects, and all ranks tell each other how it went, so that a
 // communicator comes up on all ranks or on none. Runs in the thread of the init call; every wait
-// ends at the deadline or on abort.
+// ends at the deadline, or as soon as another rank says that it has failed.
 #pragma once
 
 #include <memory>
@@ -22,10 +22,11 @@ namespace omnes::core {
 struct PeerInfo {
   std::string host;          // name, for messages
   std::string hostIdentity;  // equal on ranks that may share memory
-  int64_t pid = 0;
-  std::vector<int> cpus;  // that it may run on
-  std::string channel;    // address of its local listener
-  std::string transport;  // what its transport described
+  int64_t pid = 0;           // as it calls itself, for messages
+  int64_t visiblePid = 0;    // as our process namespace calls it; 0 = not visible from here
+  std::vector<int> cpus;     // that it may run on
+  std::string channel;       // address of its local listener
+  std::string transport;     // what its transport described
 
   // "rank 3 (host a, process 123)"
   std::string nameAs(int32_t rank) const;

@@ -5,6 +5,8 @@
 #include <array>
 #include <vector>
 
+#include "base/fork.h"
+
 namespace omnes::core {
 
 using base::Deadline;
@@ -14,8 +16,11 @@ using base::Status;
 Result<std::shared_ptr<Service>> Service::get() {
   static std::mutex mutex;
   static std::weak_ptr<Service> current;
+  static uint32_t generation = 0;
   const std::lock_guard<std::mutex> lock(mutex);
-  if (std::shared_ptr<Service> service = current.lock()) return service;
+  // A forked child has its parent's object, but not its thread.
+  if (generation == base::forkGeneration())
+    if (std::shared_ptr<Service> service = current.lock()) return service;
   OMNES_ASSIGN_OR_RETURN(base::Epoll epoll, base::Epoll::open());
   OMNES_ASSIGN_OR_RETURN(base::EventFd wake, base::EventFd::open());
   std::shared_ptr<Service> service(
@@ -25,6 +30,7 @@ Result<std::shared_ptr<Service>> Service::get() {
       service->thread_,
       base::Thread::start("omnes-service", [raw = service.get()] { raw->loop(); }));
   current = service;
+  generation = base::forkGeneration();
   return service;
 }
 
