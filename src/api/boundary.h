@@ -7,6 +7,15 @@
 
 namespace omnes::api {
 
+// finish() for a failure that left no memory to speak of: the code comes through in any case.
+inline omnesResult_t finishWithoutMemory(base::Code code, const char* text) {
+  try {
+    return finish(base::Status(code, text));
+  } catch (...) {
+    return static_cast<omnesResult_t>(code);
+  }
+}
+
 // Runs a call that returns Status and translates it; running out of memory and anything unforeseen
 // become results.
 template <typename Body>
@@ -14,10 +23,10 @@ omnesResult_t guard(Body&& body) {
   try {
     return finish(body());
   } catch (const std::bad_alloc&) {
-    return finish(base::Status(base::Code::kSystemError, "out of memory"));
+    return finishWithoutMemory(base::Code::kSystemError, "out of memory");
   } catch (...) {
-    return finish(
-        base::Status(base::Code::kInternalError, "an exception escaped; please report this"));
+    return finishWithoutMemory(base::Code::kInternalError,
+                               "an exception escaped; please report this");
   }
 }
 
@@ -25,17 +34,18 @@ omnesResult_t guard(Body&& body) {
 // waiting, so it breaks the communicator on all of them.
 template <typename Body>
 omnesResult_t guardCollective(omnesComm_t comm, Body&& body) {
-  const auto broken = [comm](const char* text) {
-    const base::Status cause(base::Code::kSystemError, text);
-    if (comm != nullptr && comm->magic == omnesComm::kLive) comm->communicator->fail(cause);
-    return finish(cause);
-  };
   try {
     return finish(body());
-  } catch (const std::bad_alloc&) {
-    return broken("out of memory in the middle of an operation");
   } catch (...) {
-    return broken("an exception escaped in the middle of an operation; please report this");
+    constexpr const char* kText = "out of memory in the middle of an operation";
+    if (comm != nullptr && comm->magic == omnesComm::kLive) {
+      try {
+        comm->communicator->fail(base::Status(base::Code::kSystemError, kText));
+      } catch (...) {
+        // The board has said it to the others before any memory was asked for.
+      }
+    }
+    return finishWithoutMemory(base::Code::kSystemError, kText);
   }
 }
 

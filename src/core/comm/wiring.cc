@@ -1,5 +1,6 @@
 #include "core/comm/wiring.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +25,7 @@ using bootstrap::LocalListener;
 using bootstrap::WaitLimits;
 
 constexpr int64_t kTellMs = 250;
+constexpr int kEchoMs = 200;
 
 // One field a line, in this order; text fields are single lines. docs/wire.md describes it.
 std::string encode(const PeerInfo& info) {
@@ -81,8 +83,11 @@ Status checkOneHost(const std::vector<PeerInfo>& peers) {
   return Status::ok();
 }
 
-// What another rank has said on the control connection: why it failed, or that it is gone.
+// What another rank has said on the control connection: why it failed, or that it is gone. Waits a
+// moment, since a failure of ours is often only an echo of theirs.
 std::optional<Status> causeFromOthers(bootstrap::Rendezvous* rendezvous) {
+  pollfd readable{rendezvous->controlFd(), POLLIN, 0};
+  poll(&readable, 1, kEchoMs);
   while (auto event = rendezvous->receiveControl()) {
     if (event->kind == bootstrap::ControlEvent::Kind::kLeft)
       return Status(Code::kRemoteError,
@@ -232,7 +237,9 @@ Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t 
   OMNES_RETURN_IF_ERROR(exchangeInfo(&wiring, info, deadline));
   const Status connected = connectPeers(&wiring, self, listener.value().get(), deadline);
   if (!connected.isOk()) {
-    if (const auto cause = causeFromOthers(rendezvous)) return *cause;
+    const bool mayBeEcho = connected.code() != Code::kSystemError;
+    if (mayBeEcho)
+      if (const auto cause = causeFromOthers(rendezvous)) return *cause;
     return tellAll(rendezvous, connected);
   }
   // Up on all ranks or on none.

@@ -107,7 +107,12 @@ void Service::runHandler(uint64_t id) {
     if (it == entries_.end()) return;
     handler = it->second.handler;  // keeps it alive if it removes itself
   }
-  (*handler)();
+  try {
+    (*handler)();
+  } catch (...) {
+    // Only lack of memory gets here, and this thread must outlive it: the news are lost, the
+    // deadline of whoever waits for them is not.
+  }
 }
 
 bool Service::isStopping() {
