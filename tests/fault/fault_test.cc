@@ -2,6 +2,7 @@
 // culprit.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "multiproc/process_group.h"
 
@@ -118,6 +119,29 @@ TEST(Fault, RankThatLeftIsNamedWhenNeeded) {
   const auto& results = group.waitForAll(kDeathLimit + milliseconds(5000));
   expectAll({results[0], results[1]}, 6, "rank 2", kDeathLimit);
   EXPECT_EQ(codeOf(results[2]), 0) << results[2].output;
+}
+
+TEST(Fault, ForkedChildIsRefusedAndHarmless) {
+  ProcessGroup group;
+  group.startRanks(3, {program(), "child-destroys"});
+  const auto& results = group.waitForAll(kStartLimit);
+  expectAll(results, 0, "running", kStartLimit);
+}
+
+// As in containers: a rank whose process id means nothing to the others.
+TEST(Fault, RanksInOtherProcessNamespacesAreNotTakenForDead) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root for unshare --pid";
+  ProcessGroup group;
+  const std::string address = freshAddress();
+  for (int rank = 0; rank < 3; ++rank) {
+    std::vector<std::string> command = {program(), "few-calls"};
+    if (rank != 1) command.insert(command.begin(), {"/usr/bin/unshare", "--pid", "--fork"});
+    group.start(
+        command,
+        {{"OMNES_COMM_ID", address}, {"OMNES_NRANKS", "3"}, {"OMNES_RANK", std::to_string(rank)}});
+  }
+  const auto& results = group.waitForAll(kStartLimit);
+  expectAll(results, 0, "running", kStartLimit);
 }
 
 TEST(Fault, ExitWithoutDestroyNeitherCrashesNorHangs) {

@@ -7,6 +7,7 @@
 // contract says untouched.
 #include <omnes/omnes.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -150,9 +151,19 @@ int few(const Rank& r) {
     const omnesResult_t result = allReduce(r, &in, &out, count);
     if (result != omnesSuccess) return report(result, omnesGetLastError(r.comm));
     for (const float x : out)
-      if (x != static_cast<float>(r.nranks * (r.nranks + 1) / 2)) return report(omnesInternalError, "a sum is wrong");
+      if (x != static_cast<float>(r.nranks * (r.nranks + 1) / 2))
+        return report(omnesInternalError, "a sum is wrong");
   }
   return report(omnesSuccess, "all sums are right");
+}
+
+int fewCalls(const Rank& r) {
+  std::vector<float> in(1000, 1.0f), out(1000);
+  say("running");
+  omnesResult_t result = omnesSuccess;
+  for (int call = 0; call < 200 && result == omnesSuccess; ++call)
+    result = allReduce(r, &in, &out, 1000);
+  return report(result, omnesGetLastError(r.comm));
 }
 
 int play(const Rank& r, const std::string& scenario) {
@@ -174,6 +185,16 @@ int play(const Rank& r, const std::string& scenario) {
       _exit(0);
     }
     return loop(r, 16 << 20);
+  }
+  if (scenario == "few-calls") return fewCalls(r);
+  if (scenario == "child-destroys") {
+    const pid_t child = r.rank == r.nranks - 1 ? fork() : -1;
+    if (child == 0) _exit(static_cast<int>(omnesCommDestroy(r.comm)));
+    int status = 0;
+    if (child > 0) waitpid(child, &status, 0);
+    if (child > 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != omnesInvalidUsage))
+      return report(omnesInternalError, "the child was not refused");
+    return fewCalls(r);
   }
   if (scenario.rfind("mismatch-", 0) == 0) return mismatch(r, scenario.substr(9));
   std::fprintf(stderr, "unknown scenario %s\n", scenario.c_str());
