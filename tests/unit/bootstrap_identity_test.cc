@@ -69,6 +69,10 @@ TEST(MeetingPoint, TakesAddressesOfAllForms) {
     const auto point = MeetingPoint::fromCommId(bad, {});
     EXPECT_EQ(point.status().code(), Code::kInvalidUsage) << bad;
   }
+  for (const char* zero : {"127.0.0.1:0", "[::1]:000"}) {
+    expectStatus(MeetingPoint::fromCommId(zero, {}).status(), Code::kInvalidUsage,
+                 {"OMNES_COMM_ID", zero, "port 0"});
+  }
   EXPECT_TRUE(MeetingPoint::fromJob(std::string(500, 'j'), {}).isOk());
   EXPECT_NE(MeetingPoint::fromJob("1", {}).value().address,
             MeetingPoint::fromJob("2", {}).value().address);
