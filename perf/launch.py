@@ -5,10 +5,13 @@ Each gets OMNES_RANK, OMNES_NRANKS and OMNES_COMM_ID=127.0.0.1:PORT, PORT being 
 is passed on to all ranks. When one fails the others get a moment to report the failure in their own words, then
 they are ended. The exit code is that of the rank that failed first (128 + signal when a signal ended it).
 
+The kernel ends the ranks when this launcher is killed. (The children of a rank are the rank's affair.)
+
 With --plain one process is started with the environment as it is. perf/run starts mpirun so, since the one of Open MPI 5
 may end its whole process group when a rank fails, and that would be the caller's.
 """
 import argparse
+import ctypes
 import os
 import signal
 import socket
@@ -16,6 +19,7 @@ import subprocess
 import sys
 import time
 
+PR_SET_PDEATHSIG = 1
 GRACE_SECONDS = 3.0  # a rank learns of a dead peer within one second; more than that is a hang
 
 
@@ -29,15 +33,29 @@ def exit_code(status):
     return status if status >= 0 else 128 - status
 
 
+def ending_with(launcher):
+    """What a child does before it becomes a rank: it asks to be killed when the launcher dies."""
+    libc = ctypes.CDLL(None, use_errno=True)  # loaded here, since little is safe between fork and exec
+
+    def prepare():
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != launcher:  # it died before the request
+            os._exit(1)
+
+    return prepare
+
+
 def start(ranks, count, command, plain):
+    prepare = ending_with(os.getpid())
     if plain:
-        ranks.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True))
+        ranks.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=prepare))
         return
     where = os.environ.get("OMNES_COMM_ID") or f"127.0.0.1:{free_port()}"
     for rank in range(count):
         environment = dict(os.environ, OMNES_COMM_ID=where, OMNES_RANK=str(rank), OMNES_NRANKS=str(count))
         # A session of its own: a terminal's Ctrl-C then reaches the ranks once, from here, and a rank's children end with it.
-        ranks.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True))
+        ranks.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True,
+                                      preexec_fn=prepare))
 
 
 def send(ranks, number):

@@ -14,13 +14,13 @@ PROGRAM = sys.argv.pop(1)
 SMALL = ["-b", "64", "-e", "64", "-n", "5"]
 
 
-def run(arguments, **environment):
+def run(arguments, stdout=subprocess.PIPE, **environment):
     clean = {k: v for k, v in os.environ.items()
              if not k.startswith(("OMNES_", "OMPI_", "PMI", "SLURM_"))}
     clean.pop("WORLD_SIZE", None)
     clean.update(environment)
-    return subprocess.run([PROGRAM, *arguments], env=clean, capture_output=True, text=True,
-                          timeout=60)
+    return subprocess.run([PROGRAM, *arguments], env=clean, stdout=stdout, stderr=subprocess.PIPE,
+                          text=True, timeout=60)
 
 
 def load(path):
@@ -102,6 +102,13 @@ class Frame(unittest.TestCase):
         done = run(["-b", "8000T", "-e", "8000T"])
         self.assertEqual(done.returncode, 6)
         self.assertIn("-b (--minbytes)", done.stderr)
+
+    def test_full_stdout(self):
+        for arguments in (["-t", "2", *SMALL], ["--help"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = run(arguments, stdout=full)
+            self.assertEqual(done.returncode, 1, arguments)
+            self.assertIn("stdout", done.stderr)
 
     def test_json(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,7 @@
 // Ids, secrets, addresses and what launchers leave behind.
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +10,7 @@
 #include "bootstrap_ranks.h"
 #include "core/bootstrap/launch_env.h"
 #include "core/bootstrap/rank_list.h"
+#include "core/bootstrap/socket_address.h"
 #include "core/bootstrap/unique_id.h"
 
 namespace omnes::core::bootstrap {
@@ -66,9 +69,36 @@ TEST(MeetingPoint, TakesAddressesOfAllForms) {
     const auto point = MeetingPoint::fromCommId(bad, {});
     EXPECT_EQ(point.status().code(), Code::kInvalidUsage) << bad;
   }
+  for (const char* zero : {"127.0.0.1:0", "[::1]:000"}) {
+    expectStatus(MeetingPoint::fromCommId(zero, {}).status(), Code::kInvalidUsage,
+                 {"OMNES_COMM_ID", zero, "port 0"});
+  }
   EXPECT_TRUE(MeetingPoint::fromJob(std::string(500, 'j'), {}).isOk());
   EXPECT_NE(MeetingPoint::fromJob("1", {}).value().address,
             MeetingPoint::fromJob("2", {}).value().address);
+}
+
+TEST(SocketAddress, NoticesAConnectionToItself) {
+  const base::UniqueFd own(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* name = reinterpret_cast<sockaddr*>(&address);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(::bind(own.get(), name, length), 0);
+  ASSERT_EQ(::getsockname(own.get(), name, &length), 0);
+  EXPECT_FALSE(isConnectedToItself(own.get())) << "not connected at all";
+  ASSERT_EQ(::connect(own.get(), name, length), 0);
+  EXPECT_TRUE(isConnectedToItself(own.get()));
+
+  for (const std::string& where : {std::string("tcp:127.0.0.1:0"), randomUnixAddress()}) {
+    auto listening = listenOn(where);
+    ASSERT_TRUE(listening.isOk()) << listening.status().message();
+    auto attempt = connectOnce(listening.value().address, {inMs(kPatientMs), &realClock()});
+    ASSERT_TRUE(attempt.isOk()) << attempt.status().message();
+    ASSERT_EQ(attempt.value().error, 0) << where;
+    EXPECT_FALSE(isConnectedToItself(attempt.value().fd.get())) << where;
+  }
 }
 
 TEST(MeetingPoint, ASecretThatIsRequiredMustBeReal) {

@@ -1,5 +1,6 @@
 #include "core/bootstrap/meeting_point.h"
 
+#include <sodium.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -18,6 +19,16 @@ constexpr std::string_view kIdPurpose = "omnes unique id";
 // The text both sides derive from: what they meet for, and whose they are.
 std::string withUser(std::string_view text) {
   return std::string(text) + "\n" + std::to_string(::geteuid());
+}
+
+// With port 0 the system would choose one for rank 0 that the others cannot know.
+Status checkPort(std::string_view text) {
+  const std::string_view port = text.substr(text.rfind(':') + 1);
+  if (port.find_first_not_of('0') != std::string_view::npos) return Status::ok();
+  return Status(Code::kInvalidUsage,
+                "OMNES_COMM_ID is '" + std::string(text) +
+                    "': ranks cannot meet at port 0; give a port from 1 to 65535 that is free on "
+                    "rank 0's host, the same on all ranks");
 }
 
 Status takeSecret(const SecretSettings& settings, std::string_view material, const char* source,
@@ -63,6 +74,7 @@ Result<MeetingPoint> MeetingPoint::fromCommId(std::string_view text, const Secre
   } else {
     Result<std::string> address = tcpAddressText(text);
     if (!address.isOk()) return address.status().withContext("OMNES_COMM_ID");
+    OMNES_RETURN_IF_ERROR(checkPort(text));
     point.address = std::move(address).value();
   }
   const std::string material = withUser(point.address);
@@ -84,6 +96,8 @@ Result<MeetingPoint> MeetingPoint::fromJob(std::string_view jobId, const SecretS
   OMNES_RETURN_IF_ERROR(takeSecret(secret, material, "the launcher's job", &point));
   return point;
 }
+
+HostedId::~HostedId() { ::sodium_memzero(id.data(), id.size()); }
 
 Result<HostedId> makeHostedId(const std::string& address) {
   OMNES_RETURN_IF_ERROR(initCrypto());

@@ -49,8 +49,10 @@ struct MeetingPoint {
 class MeetingHost;
 // What omnesGetUniqueId does: a host that listens at a fresh address, and the id that leads there.
 // `address` may name another place, e.g. "tcp:10.0.0.1:0"; empty means a random abstract socket.
+// The id is wiped at the end of this, since it has the secret in it.
 struct HostedId {
-  std::array<uint8_t, kUniqueIdBytes> id;
+  ~HostedId();
+  std::array<uint8_t, kUniqueIdBytes> id{};
   std::shared_ptr<MeetingHost> host;
 };
 base::Result<HostedId> makeHostedId(const std::string& address = {});

@@ -178,22 +178,37 @@ Result<ListeningSocket> listenOn(std::string_view text, int* savedErrno) {
   return ListeningSocket{std::move(fd), std::move(bound)};
 }
 
+bool isConnectedToItself(int fd) {
+  sockaddr_storage own{};
+  sockaddr_storage peer{};
+  socklen_t ownLength = sizeof own;
+  socklen_t peerLength = sizeof peer;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &ownLength) != 0) return false;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peerLength) != 0) return false;
+  // Two ends of a unix socket may both be nameless.
+  return own.ss_family != AF_UNIX && ownLength == peerLength &&
+         std::memcmp(&own, &peer, ownLength) == 0;
+}
+
 Result<ConnectAttempt> connectOnce(std::string_view text, const WaitLimits& limits) {
   OMNES_ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses, resolveAddress(text));
   ConnectAttempt attempt;
   for (const SocketAddress& address : addresses) {
     base::UniqueFd fd = openSocket(address);
     if (!fd.isOpen()) return Status::fromErrno(errno, "cannot open a socket (see ulimit -n)");
-    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) ==
-        0) {
-      return ConnectAttempt{std::move(fd), 0};
-    }
-    attempt.error = errno;
+    const int failed =
+        ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length);
+    attempt.error = failed == 0 ? 0 : errno;
     // An interrupted connect goes on in the background, as EINPROGRESS does.
     if (attempt.error == EINPROGRESS || attempt.error == EINTR) {
       OMNES_ASSIGN_OR_RETURN(attempt.error, finishConnect(fd.get(), limits, text));
-      if (attempt.error == 0) return ConnectAttempt{std::move(fd), 0};
     }
+    if (attempt.error != 0) continue;
+    if (!isConnectedToItself(fd.get())) return ConnectAttempt{std::move(fd), 0};
+    // Reset at once: an orderly close would keep the port from whoever is to listen there.
+    const linger reset{1, 0};
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    attempt.error = ECONNREFUSED;
   }
   return attempt;
 }

@@ -43,8 +43,12 @@ struct ConnectAttempt {
   base::UniqueFd fd;
   int error = 0;  // errno of the last address tried, 0 when connected
 };
+// True when both ends of a TCP connection are this one socket. That happens where nobody listens:
+// the system may give a socket that connects to a local port of its dynamic range that very port.
+bool isConnectedToItself(int fd);
 // Tries each address once, within the limits. A refusal is not a Status but an `error`, since
-// callers differ in what they do about it; kTimeout and aborts are.
+// callers differ in what they do about it; kTimeout and aborts are. A connection to itself counts
+// as a refusal.
 base::Result<ConnectAttempt> connectOnce(std::string_view text, const WaitLimits& limits);
 
 }  // namespace omnes::core::bootstrap

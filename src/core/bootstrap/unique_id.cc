@@ -30,11 +30,13 @@ uint32_t checkOf(std::span<const uint8_t, kUniqueIdBytes> id) {
   ::crypto_hash_sha256_update(&state, id.data(), kCheckAt);
   ::crypto_hash_sha256_update(&state, id.data() + kSecretAt, kUniqueIdBytes - kSecretAt);
   ::crypto_hash_sha256_final(&state, digest);
-  ::sodium_memzero(&state, sizeof state);
+  ::sodium_memzero(&state, sizeof state);  // the hash's input block has the secret in it
   return getLe<uint32_t>(digest);
 }
 
 }  // namespace
+
+UniqueId::~UniqueId() { ::sodium_memzero(secret.data(), secret.size()); }
 
 UniqueId UniqueId::make(std::string address) {
   UniqueId id;

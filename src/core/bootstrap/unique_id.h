@@ -3,7 +3,8 @@
 //
 // Layout (docs/wire.md): 0 magic "omnesid", 8 wire version u32, 12 check u32, 16 secret[16], 32
 // communicator u64, 40 address text[88], zero-filled. The check catches a damaged copy, nothing
-// more; the secret catches everything else. Never logged. Value type.
+// more; the secret catches everything else. Never logged. Value type, the secret of which is wiped
+// at its end.
 #pragma once
 
 #include <array>
@@ -24,6 +25,11 @@ struct UniqueId {
   std::array<uint8_t, kUniqueIdSecretBytes> secret{};
   uint64_t commId = 0;
   std::string address;
+
+  UniqueId() = default;
+  UniqueId(const UniqueId&) = default;
+  UniqueId& operator=(const UniqueId&) = default;
+  ~UniqueId();
 
   // Fresh secret and communicator number. Precondition: initCrypto() has succeeded.
   static UniqueId make(std::string address);
