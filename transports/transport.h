@@ -6,7 +6,7 @@
 // "not now" is kAgain. Completion is found by polling. An endpoint and its links are driven by one
 // thread at a time.
 //
-// Shared memory links expose their rings (LinkInfo::sender / receiver), which the executor then
+// Shared memory links expose their rings (Link::sender, Link::receiver), which the executor then
 // drives inline; the four data functions serve everybody else, with the same meaning.
 //
 // Rules of streams, the same for every transport: streams 1 and 3 (modulo 4) are unicast, streams 0

@@ -3,7 +3,7 @@
 // A wait polls its own condition and calls WaitLadder::next() after each miss. Spinning is fastest
 // while the peer runs on a core of its own; where ranks share cores it only keeps the peer from
 // running, so there the ladder yields from the first miss on. The last stage is the caller's: it
-// sleeps in epoll, with a way to be woken. Nothing here reads a clock while spinning; timeToCheck()
+// sleeps where it can be woken. Nothing here reads a clock while spinning; timeToCheck()
 // says when a wait should look at the things that are dear to look at (the deadline, the error word
 // of others, their boards).
 //

@@ -1,6 +1,6 @@
 // The first cause of a communicator's failure: kept once, never replaced, readable from any thread.
 //
-// The word is what every wait reads beside its flag (one relaxed load of a line that stays in the
+// The word is what every wait reads beside its flag (one load of a line that stays in the
 // cache); the text is looked at only after it has been seen. Thread-safe.
 #pragma once
 
