@@ -115,6 +115,11 @@ Result<const Prepared*> Communicator::prepared(const Shape& shape) {
     auto made = prepare(algorithm->make({.rank = rank_, .nranks = nranks_}), shape, links);
     if (!made.isOk()) {
       last = made.status();
+      OMNES_LOG_INFO(Tuning, "rank %d: %s of %llu %s not by %.*s: %.*s", rank_,
+                     plan::nameOf(shape.collective), static_cast<unsigned long long>(shape.count),
+                     base::nameOf(shape.type).data(), static_cast<int>(algorithm->name.size()),
+                     algorithm->name.data(), static_cast<int>(last.message().size()),
+                     last.message().data());
       continue;
     }
     made->algorithm = algorithm->name;
