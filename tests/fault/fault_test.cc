@@ -128,6 +128,33 @@ TEST(Fault, ForkedChildIsRefusedAndHarmless) {
   expectAll(results, 0, "running", kStartLimit);
 }
 
+// A rank that cannot be connected, for a reason of its own, ends the others' waits with that
+// reason.
+TEST(Fault, RankThatFailsWhileJoiningIsNamedByAll) {
+  ProcessGroup group;
+  const std::string address = freshAddress();
+  const auto start = [&](int rank, std::vector<std::string> command) {
+    group.start(
+        command,
+        {{"OMNES_COMM_ID", address}, {"OMNES_NRANKS", "3"}, {"OMNES_RANK", std::to_string(rank)}});
+  };
+  start(0, {program(), "few-calls"});
+  // Enough descriptors to meet, not enough to connect to the others.
+  start(1, {"/usr/bin/prlimit", "--nofile=10:10", program(), "few-calls"});
+  start(2, {program(), "few-calls"});
+  group.mark();
+  const auto& results = group.waitForAll(kStartLimit);
+  for (const auto& result : results) {
+    EXPECT_TRUE(result.hasEnded);
+    EXPECT_EQ(result.signal, 0) << result.output;
+    EXPECT_LT(result.endedAfter, kDeathLimit) << result.output;
+    EXPECT_NE(result.output.find("ulimit -n"), std::string::npos) << result.output;
+  }
+  EXPECT_EQ(codeOf(results[1]), 2) << results[1].output;
+  EXPECT_EQ(codeOf(results[0]), 6) << results[0].output;
+  EXPECT_EQ(codeOf(results[2]), 6) << results[2].output;
+}
+
 // As in containers: a rank whose process id means nothing to the others.
 TEST(Fault, RanksInOtherProcessNamespacesAreNotTakenForDead) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root for unshare --pid";

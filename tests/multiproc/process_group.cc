@@ -51,6 +51,8 @@ void ProcessGroup::start(const std::vector<std::string>& command,
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
+  // The same descriptors whoever runs the tests: some count them.
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
   Process process;

@@ -212,6 +212,11 @@ Result<LocalChannel> LocalListener::accept(uint32_t peer, const WaitLimits& limi
       arrived_.erase(found);
       return channel;
     }
+    // Unlike a meeting, whose strangers give their descriptors back, this will not get better by
+    // itself.
+    const int acceptErrno = acceptor_->counters().acceptErrno;
+    if (acceptErrno == EMFILE || acceptErrno == ENFILE)
+      return Status::fromErrno(acceptErrno, "accepting while " + what);
     if (limits.deadline.hasPassed(*limits.clock))
       return Status(Code::kTimeout, "timed out while " + what);
     // The acceptor has times of its own: a paused listener, strangers that grow old.
