@@ -6,7 +6,7 @@
 
 omnes_build_packages="g++ meson ninja-build pkg-config python3 libhwy-dev libsodium-dev nlohmann-json3-dev libcli11-dev"
 omnes_test_packages="libgtest-dev"
-omnes_mpi_packages="openmpi-bin"
+omnes_mpi_packages="openmpi-bin"  # a launcher: nothing links it
 
 omnes_say() { printf '== %s\n' "$*"; }
 omnes_die() {
