@@ -9,8 +9,11 @@
 // Shared memory links expose their rings (Link::sender, Link::receiver), which the executor then
 // drives inline; the four data functions serve everybody else, with the same meaning.
 //
-// Rules of streams, the same for every transport: streams 1 and 3 (modulo 4) are unicast, streams 0
-// and 2 multicast to a fixed group (in this version: all other ranks). See plan/plan.h.
+// Ranks are numbers of the communicator everywhere in this interface. An endpoint connects its
+// rank to some of the others, its members (of one communicator, shared memory may connect those of
+// this host and TCP the rest); a multicast goes to all other members.
+//
+// Rules of streams, the same for every transport: streams.h.
 #pragma once
 
 #include <atomic>
@@ -43,6 +46,12 @@ struct Endpoint {
   // (owned by the endpoint), null where it cannot be read from here. boards is null when there are
   // none, or before connect().
   base::Board* const* boards = nullptr;
+  // Readable when progress() has something to do; a sleeper polls it. -1: nothing to sleep on,
+  // since chunks come without a call of ours.
+  int pollFd = -1;
+  // Committed or released, but not on its way before progress() has been called again. An operation
+  // has not ended while this is true: nobody may call for a long time after it.
+  bool hasUnsent = false;
 };
 
 // Every transport's link starts with this. `sender` or `receiver` is set when the link is a ring
@@ -53,14 +62,21 @@ struct Link {
   base::SlotReceiver* receiver = nullptr;
   size_t slotBytes = 0;  // largest chunk
   uint32_t credits = 0;  // chunks that may be under way
+  // The rank that it waits for after kAgain, -1 when that is not known. For a sending ring:
+  // readers[sender->slowestReader()].
+  int32_t awaited = -1;
+  const int32_t* readers = nullptr;
 };
 
 struct OpenParameters {
   size_t size = sizeof(OpenParameters);
   int32_t rank = 0;
   int32_t nranks = 1;
-  size_t slotBytes =
-      0;  // of staged slots; 0 = the transport chooses from nranks. Equal on all ranks.
+  // Global ranks in ascending order, `rank` among them; borrowed during open(). Null: all ranks.
+  const int32_t* members = nullptr;
+  int32_t memberCount = 0;
+  size_t slotBytes = 0;  // of staged slots, see streams.h. Equal on all ranks, whatever transport.
+  int32_t dataSockets = 1;  // tcp: connections that carry chunks, beside the one for control
   void* context = nullptr;  // mem: the Hub
 };
 
@@ -69,6 +85,26 @@ struct LinkShape {
   uint8_t stream = 0;
   int32_t peer = 0;  // the receiver, or the source of an incoming link; ignored by an outgoing
                      // multicast stream
+};
+
+// What peers need to reach an endpoint.
+struct Description {
+  char text[kDescriptionBytes] = {};  // carried to all members
+  size_t bytes = 0;
+  // To hand to the members over connections that have proved who they are; borrowed. -1 = none.
+  int descriptor = -1;
+  // How many connections of the network it wants with each member, proven and handed to connect().
+  int32_t sockets = 0;
+};
+
+// What one member sent us. Everything is borrowed during connect(), except for the sockets.
+struct Peer {
+  const char* text = "";
+  size_t bytes = 0;
+  int descriptor = -1;  // -1 = the member has none
+  // As many as were wanted, in the same order at both ends; non-blocking, close-on-exec. The
+  // endpoint owns them from the call on, also when it fails. Null when none were wanted.
+  const int* sockets = nullptr;
 };
 
 struct Chunk {
@@ -84,13 +120,11 @@ struct TransportTable {
   // Makes an endpoint that can be described to peers. On failure *endpoint may still be set, for
   // its error text.
   Outcome (*open)(const OpenParameters* parameters, Endpoint** endpoint);
-  // Writes what peers need to reach it, at most kDescriptionBytes, and a descriptor (borrowed; -1 =
-  // none) to hand to the peers on this host, over connections that have proved who they are.
-  Outcome (*describe)(Endpoint* endpoint, char* text, size_t* bytes, int* descriptor);
-  // Wires up with the peers, given what they described, by rank (own entry ignored). descriptors[r]
-  // is borrowed during the call, -1 for a peer on another host. kAgain: call again.
-  Outcome (*connect)(Endpoint* endpoint, const char* const* texts, const size_t* bytes,
-                     const int* descriptors);
+  Outcome (*describe)(Endpoint* endpoint, Description* description);
+  // Wires up with the members. `peers` has one entry a rank of the communicator; the own one and
+  // those of other ranks than members are ignored. kAgain: call again, with the same peers but no
+  // sockets.
+  Outcome (*connect)(Endpoint* endpoint, const Peer* peers);
   // Names one link. Links persist; naming the same one again gives the same object, owned by the
   // endpoint.
   Outcome (*openLink)(Endpoint* endpoint, const LinkShape* shape, Link** link);
@@ -103,7 +137,8 @@ struct TransportTable {
   Outcome (*peek)(Link* link, size_t bytes, Chunk* chunk);
   Outcome (*release)(Link* link);
 
-  // Moves what needs a caller's time; kAgain when there is nothing to do.
+  // Moves what needs a caller's time; kOk when something moved, kAgain when there was nothing to
+  // do.
   Outcome (*progress)(Endpoint* endpoint);
   // Frees the endpoint and its links. Never fails, never waits.
   void (*close)(Endpoint* endpoint);

@@ -44,8 +44,10 @@ extern "C" {
 /* One rank's membership in a group of ranks. Opaque; created by the init calls, freed by
  * omnesCommDestroy. */
 typedef struct omnesComm* omnesComm_t;
-/* A queue of operations. NULL (the only value this version accepts) means: done when the call
- * returns. */
+/* A queue of operations and callbacks that are carried out in order, beside the caller. As an
+ * argument of a collective: the call only enqueues, and its buffers belong to the operation until
+ * omnesStreamSynchronize or a callback enqueued behind it. NULL: the operation has ended when the
+ * call (or, in a group, omnesGroupEnd) returns. */
 typedef struct omnesStream* omnesStream_t;
 
 /* Values 0-8 equal NCCL's. */
@@ -121,7 +123,7 @@ typedef struct {
   size_t size;
   unsigned int magic;
   unsigned int version;
-  int blocking;           /* 1; 0 is omnesNotSupported in this version */
+  int blocking;           /* default 1; 0: init returns at once, see omnesCommInitRankConfig */
   const char* commName;   /* shown in messages */
   int timeoutMs;          /* deadline of one operation; default 1800000 (30 min); 0 = none */
   int initTimeoutMs;      /* deadline of an init call; default 60000; 0 = none */
@@ -168,11 +170,14 @@ OMNES_EXPORT omnesResult_t omnesGetUniqueId(omnesUniqueId* uniqueId);
  * omnesSuccess; omnesInvalidArgument: NULL pointer, nranks < 1, rank outside [0, nranks), bad
  * config field; omnesInvalidUsage: another process claims the same rank, ranks disagree on nranks,
  * version or settings, or the id is spent; omnesTimeout: initTimeoutMs passed, the message lists
- * the missing ranks; omnesRemoteError: a rank died while joining; omnesSystemError;
- * omnesNotSupported: config.blocking is 0. Any thread. */
+ * the missing ranks; omnesRemoteError: a rank died while joining; omnesSystemError.
+ * Any thread. */
 OMNES_EXPORT omnesResult_t omnesCommInitRank(omnesComm_t* comm, int nranks, omnesUniqueId commId,
                                              int rank);
-/* As omnesCommInitRank; config NULL means the defaults. */
+/* As omnesCommInitRank; config NULL means the defaults. With config.blocking 0 it checks its
+ * arguments, sets *comm and returns omnesInProgress while the ranks meet in the background: poll
+ * omnesCommGetAsyncError until it is no longer omnesInProgress. Until then the communicator can
+ * only be queried, aborted or destroyed (which then aborts); other calls are omnesInvalidUsage. */
 OMNES_EXPORT omnesResult_t omnesCommInitRankConfig(omnesComm_t* comm, int nranks,
                                                    omnesUniqueId commId, int rank,
                                                    const omnesConfig_t* config);
@@ -205,11 +210,58 @@ OMNES_EXPORT omnesResult_t omnesCommAbort(omnesComm_t comm);
 
 /* ---- queries (any thread) -------------------------------------------------------------------- */
 
-/* The first error of the communicator, or omnesSuccess. omnesInvalidArgument: a NULL pointer. */
+/* The first error of the communicator, or omnesSuccess; omnesInProgress while it is being made.
+ * omnesInvalidArgument: a NULL pointer. */
 OMNES_EXPORT omnesResult_t omnesCommGetAsyncError(omnesComm_t comm, omnesResult_t* asyncError);
 /* omnesSuccess; omnesInvalidArgument: a NULL pointer. */
 OMNES_EXPORT omnesResult_t omnesCommCount(omnesComm_t comm, int* count);
 OMNES_EXPORT omnesResult_t omnesCommUserRank(omnesComm_t comm, int* rank);
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+/* Any thread may use any stream. The operations of one communicator are one sequence, in the order
+ * of the calls, whatever streams they are given; what one stream holds is carried out in the order
+ * in which it was enqueued. */
+
+/* Makes a stream; *stream is set only on success and is then owned by the caller.
+ * omnesSuccess; omnesInvalidArgument: stream is NULL; omnesSystemError: no thread. Any thread. */
+OMNES_EXPORT omnesResult_t omnesStreamCreate(omnesStream_t* stream);
+/* Waits until all that was enqueued has been carried out (or has failed), then frees the stream.
+ * NULL is omnesSuccess. omnesInvalidArgument: not a live stream (best effort); omnesInvalidUsage:
+ * called from a callback of the stream, or the stream was made before a fork. */
+OMNES_EXPORT omnesResult_t omnesStreamDestroy(omnesStream_t stream);
+/* Waits until all that has been enqueued so far is done, and helps with it. Returns the first
+ * failure of an operation of this stream since the last omnesStreamSynchronize, else omnesSuccess.
+ * The wait ends as operations do: at their deadlines, or when their communicators fail or are
+ * aborted. omnesInvalidArgument: not a live stream; omnesInvalidUsage: called from a callback of
+ * the stream. Any thread. */
+OMNES_EXPORT omnesResult_t omnesStreamSynchronize(omnesStream_t stream);
+/* omnesSuccess when all that was enqueued is done, omnesInProgress when not, or the first failure
+ * as omnesStreamSynchronize would return it (which still will). Never waits. Any thread. */
+OMNES_EXPORT omnesResult_t omnesStreamQuery(omnesStream_t stream);
+
+/* status: the first failure of an operation of the stream since the callback before, or
+ * omnesSuccess. */
+typedef void (*omnesStreamCallback_t)(omnesStream_t stream, omnesResult_t status, void* userData);
+/* Enqueues a call of callback, which runs on a thread of the library once all that was enqueued
+ * before is done. It may call omnes, but not wait for its own stream. flags must be 0.
+ * omnesSuccess; omnesInvalidArgument: not a live stream, callback NULL, flags not 0. Any thread. */
+OMNES_EXPORT omnesResult_t omnesStreamAddCallback(omnesStream_t stream,
+                                                  omnesStreamCallback_t callback, void* userData,
+                                                  unsigned int flags);
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* Opens a group in this thread: the collectives that follow are only noted, until the matching
+ * omnesGroupEnd starts them together. Groups nest; the outermost end counts. A thread that has
+ * several ranks must group their calls. omnesSuccess. */
+OMNES_EXPORT omnesResult_t omnesGroupStart(void);
+/* Starts what the group has noted. Operations with a NULL stream have ended when it returns, those
+ * with a stream are enqueued. A call of the group that was refused for its arguments makes the
+ * whole group fail with that result: nothing of it is started and all communicators stay usable.
+ * Else the first failure of an operation that it waited for. omnesInvalidUsage: no group is open.
+ */
+OMNES_EXPORT omnesResult_t omnesGroupEnd(void);
 
 /* ---- operators ------------------------------------------------------------------------------- */
 

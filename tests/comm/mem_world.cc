@@ -23,10 +23,10 @@ MemWorld::~MemWorld() {
   for (Endpoint* endpoint : endpoints_) endpoint->table->close(endpoint);
 }
 
-Result<Link*> MemWorld::openLink(int32_t rank, const transports::LinkShape& shape) {
+Result<core::LinkList> MemWorld::openLink(int32_t rank, const transports::LinkShape& shape) {
   Link* link = nullptr;
   endpoints_[rank]->table->openLink(endpoints_[rank], &shape, &link);
-  return link;
+  return core::LinkList{link};
 }
 
 std::string MemWorld::run(const algorithms::Algorithm& algorithm, const core::Shape& shape,

@@ -31,7 +31,7 @@ class MemWorld {
   core::Operation& operation(int32_t rank) { return operations_[rank]; }
 
  private:
-  base::Result<transports::Link*> openLink(int32_t rank, const transports::LinkShape& shape);
+  base::Result<core::LinkList> openLink(int32_t rank, const transports::LinkShape& shape);
 
   transports::mem::Hub hub_;
   int32_t nranks_;

@@ -164,15 +164,11 @@ TEST(Shm, ChunksOutliveTheirSender) {
 TEST(Shm, RefusesMemoryThatIsCutDifferently) {
   TransportWorld mine("shm", 2, 4096);
   TransportWorld theirs("shm", 2, 8192);
-  char text[transports::kDescriptionBytes];
-  size_t bytes = 0;
-  int descriptor = -1;
-  theirs.endpoint(1)->table->describe(theirs.endpoint(1), text, &bytes, &descriptor);
-  const char* texts[] = {"", text};
-  const size_t sizes[] = {0, bytes};
-  const int descriptors[] = {-1, descriptor};
-  EXPECT_EQ(mine.endpoint(0)->table->connect(mine.endpoint(0), texts, sizes, descriptors),
-            Outcome::kFailed);
+  transports::Description description;
+  theirs.endpoint(1)->table->describe(theirs.endpoint(1), &description);
+  const transports::Peer peers[] = {{},
+                                    {description.text, description.bytes, description.descriptor}};
+  EXPECT_EQ(mine.endpoint(0)->table->connect(mine.endpoint(0), peers), Outcome::kFailed);
   EXPECT_NE(mine.endpoint(0)->error[0], 0);
 }
 

@@ -81,25 +81,14 @@ class TransportWorld {
 
  private:
   void connect() {
-    std::vector<std::string> texts;
-    std::vector<int> descriptors;
-    for (transports::Endpoint* endpoint : endpoints_) {
-      char text[transports::kDescriptionBytes];
-      size_t bytes = 0;
-      int descriptor = -1;
-      endpoint->table->describe(endpoint, text, &bytes, &descriptor);
-      texts.emplace_back(text, bytes);
-      descriptors.push_back(descriptor);
-    }
-    std::vector<const char*> pointers;
-    std::vector<size_t> sizes;
-    for (const std::string& text : texts) {
-      pointers.push_back(text.data());
-      sizes.push_back(text.size());
+    std::vector<transports::Description> described(endpoints_.size());
+    std::vector<transports::Peer> peers(endpoints_.size());
+    for (size_t rank = 0; rank < endpoints_.size(); ++rank) {
+      endpoints_[rank]->table->describe(endpoints_[rank], &described[rank]);
+      peers[rank] = {described[rank].text, described[rank].bytes, described[rank].descriptor};
     }
     for (transports::Endpoint* endpoint : endpoints_)
-      if (endpoint->table->connect(endpoint, pointers.data(), sizes.data(), descriptors.data()) !=
-          transports::Outcome::kOk)
+      if (endpoint->table->connect(endpoint, peers.data()) != transports::Outcome::kOk)
         failed_ = true;
   }
 

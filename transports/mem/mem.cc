@@ -41,14 +41,13 @@ Outcome open(const OpenParameters* parameters, Endpoint** endpoint) {
   return Outcome::kOk;
 }
 
-Outcome describe(Endpoint* endpoint, char* text, size_t* bytes, int* descriptor) {
-  *descriptor = -1;
-  *bytes = static_cast<size_t>(
-      std::snprintf(text, kDescriptionBytes, "mem rank %d", self(endpoint)->rank));
+Outcome describe(Endpoint* endpoint, Description* description) {
+  description->bytes = static_cast<size_t>(
+      std::snprintf(description->text, kDescriptionBytes, "mem rank %d", self(endpoint)->rank));
   return Outcome::kOk;
 }
 
-Outcome connect(Endpoint*, const char* const*, const size_t*, const int*) { return Outcome::kOk; }
+Outcome connect(Endpoint*, const Peer*) { return Outcome::kOk; }
 
 Outcome openLink(Endpoint* endpoint, const LinkShape* shape, Link** link) {
   MemEndpoint* me = self(endpoint);

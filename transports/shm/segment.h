@@ -2,8 +2,8 @@
 //
 // Each rank owns one segment (a sealed memfd) and maps everybody's. In it: a header that says how
 // it is cut, the rank's board, the tail lines of the links that it reads, and the slots of the
-// links that it writes. Every rank computes the same layout from (nranks, slotBytes), so no offset
-// from a peer is ever believed.
+// links that it writes. Every rank computes the same layout from (members, slotBytes), so no offset
+// from a peer is ever believed. Ranks are counted among the members here.
 #pragma once
 
 #include <array>
@@ -12,40 +12,32 @@
 
 #include "base/board.h"
 #include "base/slot_ring.h"
+#include "transports/streams.h"
 
 namespace omnes::transports::shm {
 
 inline constexpr uint64_t kMagic = 0x31306d68736e6d6f;  // "omnshm01", little end first
-inline constexpr int kLanes = 2;
-inline constexpr int kStreamsPerLane = 4;
-inline constexpr int kStreams = kLanes * kStreamsPerLane;
 
 // First line of a segment. Written by the owner before it hands the memory out; read-only then.
 struct SegmentHeader {
   uint64_t magic;
-  uint32_t rank;
-  uint32_t nranks;
+  uint32_t rank;  // of the communicator
+  uint32_t members;
   uint64_t slotBytes;
   uint64_t segmentBytes;
 };
 static_assert(sizeof(SegmentHeader) == 32);
 
-struct StreamClass {
-  uint32_t slots;
-  size_t bodyBytes;
-  bool multicast;
-};
-
 class Layout {
  public:
-  // slotBytes 0: chosen so that a rank's segment stays at a few MiB whatever nranks is.
-  Layout(int32_t nranks, size_t slotBytes);
+  // slotBytes as from slotBytesFor().
+  Layout(int32_t members, size_t slotBytes);
 
-  int32_t nranks() const { return nranks_; }
+  int32_t members() const { return members_; }
   size_t slotBytes() const { return slotBytes_; }
   size_t segmentBytes() const { return total_; }
-  const StreamClass& streamClass(uint8_t stream) const {
-    return classes_[stream % kStreamsPerLane];
+  StreamClass streamClass(uint8_t stream) const {
+    return transports::streamClass(stream, slotBytes_);
   }
 
   static constexpr size_t boardOffset() { return 2 * base::kLineBytes; }
@@ -57,7 +49,7 @@ class Layout {
   // multicast stream.
   base::SlotRingGeometry ring(uint8_t* segment, uint8_t stream, int32_t sender,
                               int32_t reader) const {
-    const StreamClass& c = streamClass(stream);
+    const StreamClass c = streamClass(stream);
     const size_t bytes = base::SlotRingGeometry::ringBytes(c.slots, c.bodyBytes);
     const int32_t index = c.multicast       ? 0
                           : reader < sender ? reader
@@ -66,11 +58,10 @@ class Layout {
   }
 
  private:
-  int32_t nranks_;
+  int32_t members_;
   size_t slotBytes_;
   size_t tails_ = 0;
   size_t total_ = 0;
-  std::array<StreamClass, kStreamsPerLane> classes_;
   std::array<size_t, kStreams> rings_{};
 };
 

@@ -5,8 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <optional>
+#include <vector>
 
 #include "base/cpus.h"
 #include "base/floating_point.h"
@@ -19,13 +18,6 @@ using base::Code;
 using base::Deadline;
 using base::Result;
 using base::Status;
-
-// Peers do not wake a sleeper in this version: it looks again after a nap. Each nap is an eighth
-// longer than the one before, up to the most, so that sleeping makes a wait at most about an eighth
-// longer.
-constexpr int64_t kLeastNapNs = 20'000;
-constexpr int64_t kMostNapNs = 1'000'000;
-constexpr int64_t kMessageGraceMs = 200;
 
 const base::Clock& clock() { return base::Clock::monotonic(); }
 
@@ -56,15 +48,6 @@ class Communicator::Inside {
   std::atomic<bool>* flag_;
 };
 
-struct Communicator::Waiting {
-  explicit Waiting(base::WaitPolicy policy) : ladder(policy) {}
-  base::WaitLadder ladder;
-  std::optional<Deadline>
-      deadline;  // set at the first slow look, so that a fast call reads no clock
-  std::optional<Deadline> graceForMessage;
-  int64_t napNs = kLeastNapNs;
-};
-
 Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::MeetingPoint& point,
                                                          int32_t rank, int32_t nranks,
                                                          const CommSettings& settings) {
@@ -76,6 +59,13 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::Meetin
   OMNES_ASSIGN_OR_RETURN(made->liveness_,
                          Liveness::start(made->wiring_.rendezvous.get(), &made->failure_,
                                          &made->wake_, &made->wiring_.peers));
+  made->execution_.surround({.rank = rank,
+                             .timeoutMs = settings.timeoutMs,
+                             .links = &made->wiring_.links,
+                             .board = made->board(),
+                             .peers = &made->wiring_.peers,
+                             .liveness = made->liveness_.get(),
+                             .failure = &made->failure_});
   const bool shares = sharesCores(made->wiring_.peers, rank, base::usableCores());
   made->waitPolicy_ =
       base::WaitPolicy::choose(shares ? 2 : 1, 1, settings.spinPolls, base::pauseNanoseconds());
@@ -95,20 +85,16 @@ Communicator::~Communicator() {
   if (wiring_.rendezvous) wiring_.rendezvous->goodbye();
 }
 
-const base::Board* Communicator::boardOf(int32_t rank) const {
-  return wiring_.endpoint->boards != nullptr ? wiring_.endpoint->boards[rank] : nullptr;
+base::Board* Communicator::board() {
+  base::Board* shared = wiring_.links.boardOf(rank_);
+  return shared != nullptr ? shared : &ownBoard_;
 }
 
 Result<const Prepared*> Communicator::prepared(const Shape& shape) {
   if (const Prepared* found = cache_.find(shape)) [[likely]]
     return found;
-  transports::Endpoint* endpoint = wiring_.endpoint.get();
-  const LinkLookup links =
-      [endpoint](const transports::LinkShape& link) -> Result<transports::Link*> {
-    transports::Link* opened = nullptr;
-    if (endpoint->table->openLink(endpoint, &link, &opened) != transports::Outcome::kOk)
-      return Status(Code::kNotSupported, endpoint->error);
-    return opened;
+  const LinkLookup links = [this](const transports::LinkShape& link) {
+    return wiring_.links.open(link);
   };
   Status last(Code::kNotSupported, "no algorithm does this");
   for (const algorithms::Algorithm* algorithm : candidates(settings_.rules, shape, nranks_)) {
@@ -138,151 +124,47 @@ Status Communicator::run(const Shape& shape, const Reducer& reducer, const CallB
     return failure_.status();
   OMNES_ASSIGN_OR_RETURN(const Prepared* prepared, this->prepared(shape));
   const base::ScopedFloatingPointMode mode;
-  const Call call{shape, -1, ++sequence_};
-  const uint64_t fingerprint = fingerprintOf(call);
   const bool nonTemporal =
       settings_.nonTemporal == base::Choice::kOn ||
-      (settings_.nonTemporal == base::Choice::kAuto && operation_.lineLatency().isFar());
-  operation_.start(*prepared, buffers, fingerprint, reducer.scalarBits, nonTemporal);
-  const Status status = complete(call, fingerprint);
-  if (status.isOk()) [[likely]]
-    return status;
-  fail(status);
-  return failure_.status();
-}
-
-Status Communicator::complete(const Call& call, uint64_t fingerprint) {
-  Progress progress = operation_.advance();
-  // Only now: what stands before the first chunk leaves delays every other rank.
-  base::Board* board = const_cast<base::Board*>(boardOf(rank_));
-  if (board != nullptr) board->enter(boardEntryOf(call, fingerprint));
-  record_.begin(call, operation_.prepared());
+      (settings_.nonTemporal == base::Choice::kAuto && execution_.peersAreFar());
+  Progress progress = execution_.start(*prepared, Call{shape, -1, ++sequence_}, buffers,
+                                       reducer.scalarBits, nonTemporal);
   if (progress != Progress::kDone) {
-    Waiting waiting(waitPolicy_);
-    while (progress != Progress::kDone) {
-      if (progress == Progress::kFailed) return failureOf(call, operation_.failure());
-      if (progress == Progress::kMoved) waiting.ladder.reset();
-      OMNES_RETURN_IF_ERROR(waitOnce(call, fingerprint, &waiting));
-      progress = operation_.advance();
+    const Status status = drive(progress);
+    if (!status.isOk()) [[unlikely]] {
+      fail(status);
+      return failure_.status();
     }
   }
-  record_.finish();
-  if (board != nullptr) board->finish(call.sequence);
+  execution_.finish();
   return Status::ok();
 }
 
-Status Communicator::waitOnce(const Call& call, uint64_t fingerprint, Waiting* waiting) {
-  if (failure_.isSet()) [[unlikely]]
-    return failure_.status();
-  const base::WaitLadder::Stage stage = waiting->ladder.next();
-  if (waiting->ladder.timeToCheck()) [[unlikely]]
-    OMNES_RETURN_IF_ERROR(checkPeers(call, fingerprint, waiting));
-  if (stage == base::WaitLadder::Stage::kSleep) {
-    pollfd wakeUp{wake_.fd(), POLLIN, 0};
-    const timespec nap{0, static_cast<long>(waiting->napNs)};
-    if (ppoll(&wakeUp, 1, &nap, nullptr) > 0) wake_.drain();
-    waiting->napNs = std::min(waiting->napNs + waiting->napNs / 8, kMostNapNs);
-  } else {
-    waiting->napNs = kLeastNapNs;
-  }
-  return Status::ok();
-}
-
-Status Communicator::checkPeers(const Call& call, uint64_t fingerprint, Waiting* waiting) {
-  if (!waiting->deadline) waiting->deadline = Deadline::afterMs(clock(), settings_.timeoutMs);
-  if (waiting->deadline->hasPassed(clock())) return timeoutOf(call);
-  for (int32_t peer = 0; peer < nranks_; ++peer) {
-    if (peer == rank_ || boardOf(peer) == nullptr) continue;
-    const auto entry = boardOf(peer)->read();
-    if (entry && entry->sequence == call.sequence && entry->fingerprint != fingerprint)
-      return mismatchWith(call, peer);
-    if (boardOf(peer)->failure() != 0) OMNES_RETURN_IF_ERROR(silentFailureOf(call, peer, waiting));
-  }
-  const int32_t peer = operation_.waitingFor();
-  if (peer >= 0 && peer != rank_ && liveness_->hasLeft(peer)) {
-    // Its last chunks may have come in before its goodbye.
-    if (operation_.advance() != Progress::kStuck || operation_.waitingFor() != peer)
-      return Status::ok();
-    return Status(Code::kRemoteError, describe(call) + " needs " +
-                                          wiring_.peers[peer].nameAs(peer) +
-                                          ", which has destroyed its communicator");
-  }
-  return Status::ok();
-}
-
-Status Communicator::failureOf(const Call& call, const OperationFailure& failure) {
-  switch (failure.kind) {
-    case OperationFailure::Kind::kMismatch: return mismatchWith(call, failure.peer);
-    case OperationFailure::Kind::kPeerGone:
-      return Status(Code::kRemoteError, describe(call) + ": " + failure.text);
-    case OperationFailure::Kind::kTransport: break;
-  }
-  return Status(Code::kSystemError, describe(call) + ": " + failure.text);
-}
-
-Status Communicator::mismatchWith(const Call& call, int32_t peer) const {
-  std::string theirs = "something else";
-  // The peer writes its board right after its first chunk: give it a moment.
-  for (int look = 0; look < 1000 && boardOf(peer) != nullptr; ++look) {
-    const auto entry = boardOf(peer)->read();
-    if (entry && entry->sequence >= call.sequence) {
-      theirs = describe(*entry);
-      break;
+Status Communicator::drive(Progress progress) {
+  Waiter waiter(waitPolicy_);
+  for (; progress != Progress::kDone; progress = execution_.poll()) {
+    if (progress == Progress::kFailed) return execution_.failure();
+    if (failure_.isSet()) [[unlikely]]
+      return failure_.status();
+    if (progress == Progress::kMoved) {
+      waiter.reset();
+      continue;
     }
-    sched_yield();
+    if (waiter.miss()) [[unlikely]]
+      OMNES_RETURN_IF_ERROR(execution_.look());
+    if (waiter.shouldSleep()) {
+      std::vector<pollfd> fds{{wake_.fd(), POLLIN, 0}};
+      wiring_.links.addPollFds(&fds);
+      waiter.sleep(&fds);
+      if (fds[0].revents != 0) wake_.drain();
+    }
   }
-  const std::string mine = describe(call);
-  const std::string hint =
-      theirs == mine ? " in chunks of another size: check that all ranks have the same settings"
-                     : "; all ranks must call the same operations in the same order";
-  return Status(Code::kInvalidUsage, wiring_.peers[rank_].nameAs(rank_) + " called " + mine +
-                                         " but " + wiring_.peers[peer].nameAs(peer) + " called " +
-                                         theirs + hint);
-}
-
-std::string Communicator::whoIsLate(const Call& call) const {
-  std::string out;
-  for (int32_t peer = 0; peer < nranks_; ++peer) {
-    if (peer == rank_ || boardOf(peer) == nullptr) continue;
-    const auto entry = boardOf(peer)->read();
-    if (!entry || entry->sequence >= call.sequence) continue;
-    out += "\n  " + wiring_.peers[peer].nameAs(peer) + " has not entered it; ";
-    out += entry->sequence == 0 ? "it has entered no operation yet"
-                                : "its last operation was " + describe(*entry);
-  }
-  return out;
-}
-
-Status Communicator::timeoutOf(const Call& call) const {
-  const int32_t peer = operation_.waitingFor();
-  const std::string whom = peer >= 0 && peer != rank_ ? wiring_.peers[peer].nameAs(peer)
-                                                      : std::string("the other ranks");
-  return Status(Code::kTimeout,
-                wiring_.peers[rank_].nameAs(rank_) + ": " + describe(call) + " has waited " +
-                    std::to_string(settings_.timeoutMs) + " ms for " + whom + ", having done " +
-                    std::to_string(operation_.stepsDone()) + " of " +
-                    std::to_string(operation_.stepsTotal()) +
-                    " steps; raise OMNES_TIMEOUT_MS if that is not long enough" + whoIsLate(call) +
-                    "\nthe last operations of this rank:" + record_.text());
-}
-
-Status Communicator::silentFailureOf(const Call& call, int32_t peer, Waiting* waiting) const {
-  // The message names the cause, the board only a code: give the message time.
-  if (!waiting->graceForMessage)
-    waiting->graceForMessage = Deadline::afterMs(clock(), kMessageGraceMs);
-  if (!waiting->graceForMessage->hasPassed(clock())) return Status::ok();
-  const auto code = static_cast<Code>(boardOf(peer)->failure());
-  return Status(Code::kRemoteError,
-                describe(call) + ": " + wiring_.peers[peer].nameAs(peer) + " has failed (" +
-                    base::codeName(code) +
-                    "); its message does not come, perhaps since the process that made the unique "
-                    "id has ended");
+  return Status::ok();
 }
 
 void Communicator::fail(const Status& cause) {
   // First, since it takes no memory: for those whom no message reaches.
-  if (wiring_.endpoint->boards != nullptr)
-    wiring_.endpoint->boards[rank_]->fail(static_cast<uint32_t>(cause.code()));
+  board()->fail(static_cast<uint32_t>(cause.code()));
   liveness_->fail(settings_.name.empty() ? cause
                                          : cause.withContext("communicator " + settings_.name));
 }

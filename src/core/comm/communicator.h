@@ -13,14 +13,13 @@
 
 #include "base/event.h"
 #include "base/wait.h"
-#include "core/comm/call.h"
+#include "core/comm/execution.h"
 #include "core/comm/failure.h"
-#include "core/comm/flight_record.h"
 #include "core/comm/liveness.h"
 #include "core/comm/operation_cache.h"
 #include "core/comm/settings.h"
+#include "core/comm/waiter.h"
 #include "core/comm/wiring.h"
-#include "core/exec/operation.h"
 
 namespace omnes::core {
 
@@ -69,22 +68,12 @@ class Communicator {
     bool isLive;
   };
   class Inside;
-  struct Waiting;
 
   Communicator(int32_t rank, int32_t nranks, const CommSettings& settings, base::EventFd wake);
   base::Result<const Prepared*> prepared(const Shape& shape);
-  base::Status complete(const Call& call, uint64_t fingerprint);
-  // After a miss: spins, yields or sleeps, and now and then looks at what is dear. Not OK ends the
-  // operation.
-  base::Status waitOnce(const Call& call, uint64_t fingerprint, Waiting* waiting);
-  base::Status checkPeers(const Call& call, uint64_t fingerprint, Waiting* waiting);
-  base::Status failureOf(const Call& call, const OperationFailure& failure);
-  base::Status timeoutOf(const Call& call) const;
-  // The peer's board says that it has failed, and no message has come that says why.
-  base::Status silentFailureOf(const Call& call, int32_t peer, Waiting* waiting) const;
-  base::Status mismatchWith(const Call& call, int32_t peer) const;
-  std::string whoIsLate(const Call& call) const;
-  const base::Board* boardOf(int32_t rank) const;
+  // Waits for the operation under way.
+  base::Status drive(Progress progress);
+  base::Board* board();
 
   const int32_t rank_;
   const int32_t nranks_;
@@ -95,8 +84,8 @@ class Communicator {
   std::unique_ptr<Liveness> liveness_;
   base::WaitPolicy waitPolicy_;
   OperationCache cache_;
-  Operation operation_;
-  FlightRecord record_;
+  base::Board ownBoard_{};  // where nobody else can read it
+  Execution execution_;
   uint64_t sequence_ = 0;
   std::vector<Operator> operators_;
   // Whether a thread is inside run(). Written by that thread, read by an aborting one.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "base/cpus.h"
@@ -143,32 +144,12 @@ Result<EndpointOwner> openEndpoint(int32_t rank, int32_t nranks, const CommSetti
 
 Status connectEndpoint(transports::Endpoint* endpoint, const std::vector<PeerInfo>& peers,
                        const std::vector<base::UniqueFd>& descriptors) {
-  std::vector<const char*> texts;
-  std::vector<size_t> sizes;
-  std::vector<int> numbers;
-  for (size_t i = 0; i < peers.size(); ++i) {
-    texts.push_back(peers[i].transport.data());
-    sizes.push_back(peers[i].transport.size());
-    numbers.push_back(descriptors[i].get());
-  }
-  if (endpoint->table->connect(endpoint, texts.data(), sizes.data(), numbers.data()) ==
-      transports::Outcome::kOk)
+  std::vector<transports::Peer> handed;
+  for (size_t i = 0; i < peers.size(); ++i)
+    handed.push_back({peers[i].transport.data(), peers[i].transport.size(), descriptors[i].get()});
+  if (endpoint->table->connect(endpoint, handed.data()) == transports::Outcome::kOk)
     return Status::ok();
   return Status(Code::kSystemError, endpoint->error);
-}
-
-struct Description {
-  std::string text;
-  int descriptor = -1;  // borrowed from the endpoint
-};
-
-Description describe(transports::Endpoint* endpoint) {
-  char text[transports::kDescriptionBytes];
-  size_t bytes = 0;
-  Description out;
-  endpoint->table->describe(endpoint, text, &bytes, &out.descriptor);
-  out.text.assign(text, bytes);
-  return out;
 }
 
 // Tells all ranks about a failure of ours, at once: they may be waiting for us.
@@ -195,14 +176,19 @@ Status exchangeInfo(Wiring* wiring, const PeerInfo& own, base::Deadline deadline
 }
 
 // The part in which a rank may fail for reasons of its own.
-Status connectPeers(Wiring* wiring, const bootstrap::LocalIdentity& self, LocalListener* listener,
-                    base::Deadline deadline) {
+Status connectPeers(Wiring* wiring, EndpointOwner endpoint, const bootstrap::LocalIdentity& self,
+                    LocalListener* listener, base::Deadline deadline) {
   // A word on the control connection means that somebody has failed: no wait for that rank goes on.
   const WaitLimits limits{deadline, &base::Clock::monotonic(), wiring->rendezvous->controlFd()};
-  const int own = describe(wiring->endpoint.get()).descriptor;
+  transports::Description own;
+  endpoint->table->describe(endpoint.get(), &own);
   OMNES_ASSIGN_OR_RETURN(const std::vector<base::UniqueFd> descriptors,
-                         tradeDescriptors(self, listener, &wiring->peers, own, limits));
-  return connectEndpoint(wiring->endpoint.get(), wiring->peers, descriptors);
+                         tradeDescriptors(self, listener, &wiring->peers, own.descriptor, limits));
+  OMNES_RETURN_IF_ERROR(connectEndpoint(endpoint.get(), wiring->peers, descriptors));
+  std::vector<int32_t> members(wiring->peers.size());
+  std::iota(members.begin(), members.end(), 0);
+  wiring->links.add(std::move(endpoint), members);
+  return Status::ok();
 }
 
 }  // namespace
@@ -218,13 +204,13 @@ Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t 
   const bootstrap::LocalIdentity self{point.secret, point.commId, static_cast<uint32_t>(rank),
                                       static_cast<uint32_t>(nranks)};
   Wiring wiring;
+  wiring.links = LinkSet(nranks);
   OMNES_ASSIGN_OR_RETURN(wiring.rendezvous,
                          bootstrap::Rendezvous::join(point, self.rank, self.nranks,
                                                      settings.agreedText(), deadline, clock));
   bootstrap::Rendezvous* rendezvous = wiring.rendezvous.get();
   auto endpoint = openEndpoint(rank, nranks, settings);
   if (!endpoint.isOk()) return tellAll(rendezvous, endpoint.status());
-  wiring.endpoint = std::move(endpoint).value();
   auto listener = LocalListener::open(self, clock);
   if (!listener.isOk()) return tellAll(rendezvous, listener.status());
   PeerInfo info;
@@ -233,9 +219,12 @@ Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t 
   info.pid = getpid();
   info.cpus = base::allowedCpus();
   info.channel = listener.value()->address();
-  info.transport = describe(wiring.endpoint.get()).text;
+  transports::Description description;
+  endpoint.value()->table->describe(endpoint.value().get(), &description);
+  info.transport.assign(description.text, description.bytes);
   OMNES_RETURN_IF_ERROR(exchangeInfo(&wiring, info, deadline));
-  const Status connected = connectPeers(&wiring, self, listener.value().get(), deadline);
+  const Status connected =
+      connectPeers(&wiring, std::move(endpoint).value(), self, listener.value().get(), deadline);
   if (!connected.isOk()) {
     const bool mayBeEcho = connected.code() != Code::kSystemError;
     if (mayBeEcho)

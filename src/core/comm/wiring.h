@@ -15,6 +15,7 @@
 #include "core/bootstrap/meeting_point.h"
 #include "core/bootstrap/rendezvous.h"
 #include "core/comm/settings.h"
+#include "core/exec/link_set.h"
 #include "transports/transport.h"
 
 namespace omnes::core {
@@ -32,14 +33,9 @@ struct PeerInfo {
   std::string nameAs(int32_t rank) const;
 };
 
-struct EndpointCloser {
-  void operator()(transports::Endpoint* endpoint) const { endpoint->table->close(endpoint); }
-};
-using EndpointOwner = std::unique_ptr<transports::Endpoint, EndpointCloser>;
-
 struct Wiring {
   std::unique_ptr<bootstrap::Rendezvous> rendezvous;
-  EndpointOwner endpoint;
+  LinkSet links;
   std::vector<PeerInfo> peers;  // by rank
 };
 

@@ -279,11 +279,9 @@ int32_t Operation::waitingFor() const {
   if (cursor.step >= lane.steps.size()) return -1;
   const PreparedStep& step = lane.steps[cursor.step];
   const PreparedOperand& operand = prepared_->operands[step.firstOperand + cursor.ready];
-  if (operand.peer >= 0 || operand.link == nullptr || operand.link->sender == nullptr)
-    return operand.peer;
-  // A multicast whose slowest reader the ring knows: all other ranks, in ascending order.
-  const int32_t reader = static_cast<int32_t>(operand.link->sender->slowestReader());
-  return reader < prepared_->rank ? reader : reader + 1;
+  const transports::Link* link = operand.link;
+  if (operand.peer >= 0 || link == nullptr) return operand.peer;
+  return link->sender != nullptr ? link->readers[link->sender->slowestReader()] : link->awaited;
 }
 
 }  // namespace omnes::core

@@ -86,20 +86,22 @@ class Preparer {
     if (ref.kind != Ref::Kind::kLink) return Status::ok();
     const int32_t count = outgoing ? 1 : ref.run.count;
     for (int32_t k = 0; k < count; ++k) {
-      OMNES_ASSIGN_OR_RETURN(transports::Link * link, lookUp(ref, k, iteration, outgoing));
-      const bool isRing = outgoing ? link->sender != nullptr : link->receiver != nullptr;
-      out_.allRings = out_.allRings && isRing;
-      if (carriesBytes) smallestSlot_ = std::min(smallestSlot_, link->slotBytes);
-      if (link->credits < static_cast<uint32_t>(plan_.minCredits))
-        return Status(Code::kNotSupported, "algorithm " + plan_.algorithm + " needs " +
-                                               std::to_string(plan_.minCredits) +
-                                               " slots a link, there are " +
-                                               std::to_string(link->credits));
+      OMNES_ASSIGN_OR_RETURN(const LinkList links, lookUp(ref, k, iteration, outgoing));
+      for (const transports::Link* link : links) {
+        const bool isRing = outgoing ? link->sender != nullptr : link->receiver != nullptr;
+        out_.allRings = out_.allRings && isRing;
+        if (carriesBytes) smallestSlot_ = std::min(smallestSlot_, link->slotBytes);
+        if (link->credits < static_cast<uint32_t>(plan_.minCredits))
+          return Status(Code::kNotSupported, "algorithm " + plan_.algorithm + " needs " +
+                                                 std::to_string(plan_.minCredits) +
+                                                 " slots a link, there are " +
+                                                 std::to_string(link->credits));
+      }
     }
     return Status::ok();
   }
 
-  Result<transports::Link*> lookUp(const Ref& ref, int32_t k, int32_t iteration, bool outgoing) {
+  Result<LinkList> lookUp(const Ref& ref, int32_t k, int32_t iteration, bool outgoing) {
     return links_({outgoing, ref.stream, plan::valueOf(ref.run, k, iteration, plan_.nranks)});
   }
 
@@ -228,11 +230,15 @@ class Preparer {
     operand.isLink = true;
     const int32_t count = outgoing ? 1 : ref.run.count;
     for (int32_t k = 0; k < count; ++k) {
-      OMNES_ASSIGN_OR_RETURN(operand.link, lookUp(ref, k, iteration, outgoing));
+      OMNES_ASSIGN_OR_RETURN(const LinkList links, lookUp(ref, k, iteration, outgoing));
       operand.peer =
           outgoing && ref.run.count > 1 ? -1 : plan::valueOf(ref.run, k, iteration, plan_.nranks);
-      out_.operands.push_back(operand);
-      operandRefs_.push_back(&ref);
+      // A multicast that more than one transport carries is written once for each.
+      for (transports::Link* link : links) {
+        operand.link = link;
+        out_.operands.push_back(operand);
+        operandRefs_.push_back(&ref);
+      }
     }
     return Status::ok();
   }

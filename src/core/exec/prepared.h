@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "core/exec/link_set.h"
 #include "kernels/kernels.h"
 #include "plan/plan.h"
 #include "transports/transport.h"
@@ -86,7 +87,7 @@ struct Prepared {
   }
 };
 
-using LinkLookup = std::function<base::Result<transports::Link*>(const transports::LinkShape&)>;
+using LinkLookup = std::function<base::Result<LinkList>(const transports::LinkShape&)>;
 
 // Fails with kNotSupported when the links have fewer credits than the plan needs or the plan is too
 // long to unroll.

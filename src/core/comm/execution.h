@@ -1,0 +1,77 @@
+// The operation that a communicator has under way: the executor's run of it, what the rank's board
+// and flight record say of it, and what goes wrong with it.
+//
+// Whoever drives it calls start(), then poll() until that is kDone or kFailed, look() now and then
+// while it is stuck, and finish() at the end; it never waits itself. One thread at a time; handed
+// from thread to thread by whoever owns the right to drive.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "core/comm/call.h"
+#include "core/comm/failure.h"
+#include "core/comm/flight_record.h"
+#include "core/comm/liveness.h"
+#include "core/comm/wiring.h"
+#include "core/exec/operation.h"
+
+namespace omnes::core {
+
+class Execution {
+ public:
+  // Everything must outlive it.
+  struct Surroundings {
+    int32_t rank = 0;
+    int64_t timeoutMs = 0;
+    LinkSet* links = nullptr;
+    base::Board* board = nullptr;  // the own one
+    const std::vector<PeerInfo>* peers = nullptr;
+    const Liveness* liveness = nullptr;
+    const Failure* failure = nullptr;
+  };
+
+  void surround(const Surroundings& surroundings) { in_ = surroundings; }
+
+  // Runs what can be run at once, then says on the board what this rank has entered.
+  Progress start(const Prepared& prepared, const Call& call, const CallBuffers& buffers,
+                 uint64_t scalarBits, bool nonTemporal);
+  Progress poll();
+  // Whether the wait may go on: not when the deadline has passed, a peer has called something else
+  // or has left, or the communicator has failed.
+  base::Status look();
+  // Why, after kFailed.
+  base::Status failure() const;
+  // After kDone.
+  void finish();
+
+  const Call& call() const { return call_; }
+  // Whether far chunks are better stored past the caches.
+  bool peersAreFar() { return operation_.lineLatency().isFar(); }
+
+ private:
+  Progress pump();
+  base::Status lookAt(int32_t peer);
+  base::Status timeout() const;
+  // The peer's board says that it has failed, and no message has come that says why.
+  base::Status silentFailureOf(int32_t peer);
+  base::Status mismatchWith(int32_t peer) const;
+  std::string whoIsLate() const;
+  std::string nameOf(int32_t rank) const { return (*in_.peers)[rank].nameAs(rank); }
+  int32_t nranks() const { return static_cast<int32_t>(in_.peers->size()); }
+
+  Surroundings in_;
+  Operation operation_;
+  FlightRecord record_;
+  Call call_;
+  uint64_t fingerprint_ = 0;
+  bool pumpFailed_ = false;
+  // Set at the first look, so that a fast operation reads no clock.
+  std::optional<base::Deadline> deadline_;
+  std::optional<base::Deadline> graceForMessage_;
+};
+
+}  // namespace omnes::core
