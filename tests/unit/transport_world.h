@@ -13,8 +13,8 @@ namespace omnes::tests {
 
 class TransportWorld {
  public:
-  // A transport's name, and for tcp how it is used: "tcp", "tcp-3" (data sockets), "tcp-ipv6",
-  // "tcp-unix".
+  // A transport's name, and for tcp how it is used: "tcp" alone is IPv4 with one data socket, "-3"
+  // has three, "-ipv6" and "-unix" are other sockets, "-tiny" has little room in them.
   TransportWorld(const std::string& kind, int32_t nranks, size_t slotBytes = 0);
   ~TransportWorld();
   TransportWorld(const TransportWorld&) = delete;
