@@ -21,6 +21,8 @@ struct Case {
   std::string transports;
 };
 
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
 std::vector<Case> allLayouts() {
   return {{"Shared", {}, ""},          {"Tcp", {}, "tcp"},           {"TwoAndTwo", {2, 2}, ""},
           {"ThreeAndOne", {3, 1}, ""}, {"OneTwoTwo", {1, 2, 2}, ""}, {"AllApart", {1, 1, 1}, ""}};
@@ -78,7 +80,10 @@ TEST_P(Mismatch, EveryRankHasBothSides) {
         "0");
     const omnesResult_t result = secondCall(what, rank == nranks - 1, in, &out, comm);
     EXPECT_EQ(result, omnesInvalidUsage) << describe(result);
-    EXPECT_EQ(out, std::vector<float>(20 * kCount, kPoison));
+    // An all-gather puts its own block in its place at once.
+    if (what != "gather") {
+      EXPECT_TRUE(out == std::vector<float>(20 * kCount, kPoison));
+    }
     texts[rank] = omnesGetLastError(comm);
     // What failed stays failed, with the first cause.
     EXPECT_EQ(omnesBarrier(comm, nullptr), omnesInvalidUsage);

@@ -95,8 +95,7 @@ Status EndpointWiring::open(const Placement& placement, const std::string& netwo
     needsNetwork = needsNetwork || opened_.back()->description.sockets > 0;
   }
   if (!needsNetwork) return Status::ok();
-  bootstrap::NetworkOptions options;
-  options.hint = networkHint;
+  const bootstrap::NetworkOptions options{settings_.interfaces, settings_.portRange, networkHint};
   OMNES_ASSIGN_OR_RETURN(network_,
                          bootstrap::PeerNetwork::open(self_, options, base::Clock::monotonic()));
   return Status::ok();

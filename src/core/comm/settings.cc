@@ -56,6 +56,8 @@ Result<CommSettings> CommSettings::from(const base::Config& config, const CommRe
   OMNES_ASSIGN_OR_RETURN(
       out.transports,
       readTransports(config.transports.isSet ? config.transports.value : request.transports));
+  out.interfaces = config.interfaces.value;
+  out.portRange = config.portRange.value;
   out.tcpSockets = static_cast<int32_t>(config.tcpSockets.value);
   out.hostId = config.hostId.isSet ? config.hostId.value : request.hostId;
   for (const char c : out.hostId)

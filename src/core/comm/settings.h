@@ -31,6 +31,8 @@ struct CommSettings {
   std::string hostId;
   std::vector<std::string> transports;  // that may be used, in order of preference
   int32_t tcpSockets = 1;               // that carry data, to each rank reached over tcp
+  std::string interfaces;               // of this rank alone
+  std::string portRange;                // of this rank alone
   size_t slotBytes = 0;
   int64_t spinPolls = -1;
   base::Choice nonTemporal = base::Choice::kAuto;

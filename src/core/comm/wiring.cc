@@ -75,7 +75,11 @@ Result<std::vector<PeerContact>> exchangeContacts(bootstrap::Rendezvous* rendezv
 }
 
 // An address of this host that leads to the others, for those who need one.
-std::string networkHint(const bootstrap::MeetingPoint&, const bootstrap::Rendezvous&) { return {}; }
+std::string networkHint(const bootstrap::Rendezvous& rendezvous) {
+  const std::string known = rendezvous.localAddress();
+  // A unix socket reaches no further than the network namespace, so all ranks are in one.
+  return known.empty() ? "127.0.0.1" : known;
+}
 
 // Round 1 and what follows from it: the part in which a rank may fail for reasons of its own, or as
 // an echo of another's failure.
@@ -119,7 +123,7 @@ Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t 
   OMNES_ASSIGN_OR_RETURN(const Placement placement,
                          place(wiring.peers, rank, settings.transports, settings.slotBytes));
   EndpointWiring endpoints(self, settings);
-  const Status opened = endpoints.open(placement, networkHint(point, *rendezvous));
+  const Status opened = endpoints.open(placement, networkHint(*rendezvous));
   if (!opened.isOk()) return tellAll(rendezvous, opened);
   OMNES_RETURN_IF_ERROR(connectPeers(&wiring, &endpoints, listener.value().get(), deadline));
   wiring.links = LinkSet(nranks, placement.slotBytes);
