@@ -39,9 +39,15 @@ void expectAborts(const ProcessResult& result, int rank, size_t count) {
   }
 }
 
+struct PeerCase {
+  int peer;  // 0 hosts the meeting
+  const char* scenario;
+};
+
 struct Aborts : ::testing::TestWithParam<Carrier> {
   int nranks() const { return GetParam().onFirstHost == 0 ? 3 : 4; }
   int last() const { return nranks() - 1; }
+  void abortBesideStopped(std::initializer_list<PeerCase> cases) const;
   // Ends what the scenario is to do anyway when its call has failed.
   void signalAll(ProcessGroup* group, int except = -1) const {
     for (int rank = 0; rank < nranks(); ++rank)
@@ -62,11 +68,6 @@ TEST_P(Aborts, OfAnIdleRankEndAllOthers) {
   expectEnd(results[last()], last(), {0, {"aborted"}, kAbortLimit});
   expectAborts(results[last()], last(), 1);
 }
-
-struct PeerCase {
-  int peer;  // 0 hosts the meeting
-  const char* scenario;
-};
 
 // A peer is killed and the others abort at once, whether they have noticed or not.
 TEST_P(Aborts, C28BesideADeadPeer) {
@@ -89,9 +90,8 @@ TEST_P(Aborts, C28BesideADeadPeer) {
 
 // A stopped peer answers nothing. Buffers are freed as soon as the abort has returned; the peer is
 // then resumed and must end with an error, and not by touching what is gone.
-TEST_P(Aborts, BesideAStoppedPeer) {
-  for (const PeerCase& one : {PeerCase{0, "abort"}, PeerCase{0, "abort-big"},
-                              PeerCase{last(), "abort-big"}, PeerCase{last(), "abort stream"}}) {
+void Aborts::abortBesideStopped(std::initializer_list<PeerCase> cases) const {
+  for (const PeerCase& one : cases) {
     SCOPED_TRACE(one.scenario + std::string(" stopped ") + std::to_string(one.peer));
     ProcessGroup group;
     startJob(&group, GetParam(), nranks(), one.scenario);
@@ -108,6 +108,12 @@ TEST_P(Aborts, BesideAStoppedPeer) {
     }
   }
 }
+
+TEST_P(Aborts, BesideAStoppedPeer) {
+  abortBesideStopped({{0, "abort"}, {0, "abort-big"}, {last(), "abort-big"}});
+}
+
+TEST_P(Aborts, OfAStreamBesideAStoppedPeer) { abortBesideStopped({{last(), "abort stream"}}); }
 
 // One of the others aborts: the rest must hear of it although the host of the meeting is stopped.
 TEST_P(Aborts, ReachTheOthersPastAStoppedHost) {

@@ -128,12 +128,15 @@ bool ProcessGroup::waitForText(const std::string& text, std::chrono::millisecond
                                int except) {
   const auto end = std::chrono::steady_clock::now() + limit;
   while (true) {
-    bool all = true;
-    for (size_t i = 0; i < results_.size(); ++i)
-      all = all &&
-            (static_cast<int>(i) == except || results_[i].output.find(text) != std::string::npos);
+    bool all = true, isHopeless = false;
+    for (size_t i = 0; i < results_.size(); ++i) {
+      if (static_cast<int>(i) == except || results_[i].output.find(text) != std::string::npos)
+        continue;
+      all = false;
+      isHopeless = isHopeless || results_[i].hasEnded;
+    }
     if (all) return true;
-    if (std::chrono::steady_clock::now() >= end) return false;
+    if (isHopeless || std::chrono::steady_clock::now() >= end) return false;
     pump(20);
   }
 }
