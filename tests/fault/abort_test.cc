@@ -115,7 +115,9 @@ TEST_P(Aborts, BesideAStoppedPeer) {
 
 TEST_P(Aborts, OfAStreamBesideAStoppedPeer) { abortBesideStopped({{last(), "abort stream"}}); }
 
-// One of the others aborts: the rest must hear of it although the host of the meeting is stopped.
+// One of the others aborts while the host of the meeting is stopped. Through shared memory the rest
+// hear of it at once; over TCP news of ranks that a call does not wait for go through the host, so
+// that they may come when that is resumed, and no later.
 TEST_P(Aborts, ReachTheOthersPastAStoppedHost) {
   ProcessGroup group;
   startJob(&group, GetParam(), nranks(), "abort");
@@ -123,7 +125,11 @@ TEST_P(Aborts, ReachTheOthersPastAStoppedHost) {
   group.kill(0, SIGSTOP);
   group.mark();
   group.kill(last(), SIGUSR1);
-  EXPECT_TRUE(group.waitForText("ended", kAbortLimit + GetParam().deathLimit, 0));
+  if (GetParam().onFirstHost == 0 && GetParam().transports == nullptr) {
+    EXPECT_TRUE(group.waitForText("ended", kAbortLimit, 0));
+  } else {
+    EXPECT_TRUE(group.waitForTextOf(last(), "abort 0", kAbortLimit + kBeyond));
+  }
   group.kill(0, SIGCONT);
   const auto& results = group.waitForAll(kAbortLimit + GetParam().deathLimit + kBeyond);
   for (int rank = 0; rank < nranks(); ++rank)

@@ -141,6 +141,16 @@ bool ProcessGroup::waitForText(const std::string& text, std::chrono::millisecond
   }
 }
 
+bool ProcessGroup::waitForTextOf(size_t index, const std::string& text,
+                                 std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (results_[index].output.find(text) == std::string::npos) {
+    if (results_[index].hasEnded || std::chrono::steady_clock::now() >= end) return false;
+    pump(20);
+  }
+  return true;
+}
+
 void ProcessGroup::kill(size_t index, int signal) {
   // A process that has been reaped may have given its number to another.
   if (!results_[index].hasEnded) ::kill(processes_[index].pid, signal);

@@ -35,6 +35,8 @@ class ProcessGroup {
                   const std::map<std::string, std::string>& environment = {});
   // Waits until every process but `except` has printed the text, or the limit; false = not all.
   bool waitForText(const std::string& text, std::chrono::milliseconds limit, int except = -1);
+  // The same of one process.
+  bool waitForTextOf(size_t index, const std::string& text, std::chrono::milliseconds limit);
   void kill(size_t index, int signal);
   pid_t pid(size_t index) const { return processes_[index].pid; }
   // Keeps reading and reaping for so long, whatever happens.
