@@ -187,6 +187,35 @@ TEST_F(MeetingCases, C49APortThatIsTakenIsSaidWithinASecond) {
   }
 }
 
+// A rank 0 that may not open what its meeting takes says so at once. If it can be reached at all,
+// it tells the others; otherwise they find nobody, as if it had never come.
+TEST_F(MeetingCases, C57AHostWithoutDescriptorsEndsTheMeeting) {
+  constexpr int kRanks = 8;
+  for (const int limit : {8, 10, 12, 14, 16}) {
+    SCOPED_TRACE(limit);
+    const bool isReached = limit >= 14;
+    ProcessGroup group;
+    const std::string address = freshAddress();
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const std::string few = "exec \"$0\" few";
+      const std::string tight = "ulimit -n " + std::to_string(limit) + "; " + few;
+      group.start({"/bin/sh", "-c", rank == 0 ? tight : few, OMNES_RANK_PROGRAM},
+                  {{"OMNES_COMM_ID", address},
+                   {"OMNES_RANK", std::to_string(rank)},
+                   {"OMNES_NRANKS", std::to_string(kRanks)},
+                   {"OMNES_INIT_TIMEOUT_MS", isReached ? "20000" : "2000"}});
+    }
+    const auto& results = group.waitForAll(kLimit);
+    expectOutput(results[0], {"result 2 ", "ulimit -n"});
+    EXPECT_LT(results[0].endedAfter, kSlack * std::chrono::seconds(1)) << results[0].output;
+    for (const ProcessResult& result : results) {
+      expectOutput(result, {isReached ? "result 2 " : "result "});
+      EXPECT_EQ(result.output.find("result 0 "), std::string::npos) << result.output;
+      EXPECT_LT(result.endedAfter, kSlack * std::chrono::seconds(2)) << result.output;
+    }
+  }
+}
+
 TEST_F(MeetingCases, ARangeOfPortsThatIsNoneIsRefused) {
   ProcessGroup group;
   group.start(idRank(0, 2, "once"), {{"OMNES_PORT_RANGE", "5100-5000"}});
