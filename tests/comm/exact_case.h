@@ -23,8 +23,8 @@ struct ExactBuffers {
   std::vector<std::vector<T>> input, send, recv;
 };
 
-// Runs the case with random integers and compares with a reference: it wraps as int64, narrow types
-// wrap on the cast. World has run(algorithm, shape, buffers) as MemWorld. Empty text on success.
+// Runs the case with random integers and compares with a reference: it wraps as uint64, narrow
+// types on the cast. World has run(algorithm, shape, buffers) as MemWorld. Empty text on success.
 template <typename T, typename World>
 std::string runExactCase(World& world, const algorithms::Algorithm& algorithm, const ExactCase& c,
                          std::mt19937_64& random) {
@@ -62,7 +62,9 @@ std::string runExactCase(World& world, const algorithms::Algorithm& algorithm, c
       } else {
         const size_t at =
             c.shape.collective == plan::Collective::kReduceScatter ? r * recvCount + i : i;
-        for (int32_t s = 0; s < n; ++s) expected = static_cast<T>(expected + b.input[s][at]);
+        uint64_t sum = 0;
+        for (int32_t s = 0; s < n; ++s) sum += static_cast<uint64_t>(b.input[s][at]);
+        expected = static_cast<T>(sum);
       }
       if (out[i] != expected)
         return "rank " + std::to_string(r) + " element " + std::to_string(i) + " of " +
