@@ -38,12 +38,12 @@ omnesResult_t guardCollective(omnesComm_t comm, Body&& body) {
     return finish(body());
   } catch (...) {
     constexpr const char* kText = "out of memory in the middle of an operation";
-    if (comm != nullptr && comm->magic == omnesComm::kLive) {
-      try {
+    try {
+      const Entry entry(comm);
+      if (entry.status().isOk())
         comm->communicator->fail(base::Status(base::Code::kSystemError, kText));
-      } catch (...) {
-        // The board has said it to the others before any memory was asked for.
-      }
+    } catch (...) {
+      // The board has said it to the others before any memory was asked for.
     }
     return finishWithoutMemory(base::Code::kSystemError, kText);
   }

@@ -327,7 +327,9 @@ std::optional<ControlEvent> Rendezvous::receiveControl() {
 
 Status Rendezvous::sendControl(uint32_t rank, const Status& cause, Deadline deadline) {
   const SharedFrame frame = encodeFrame(FrameType::kError, cause.code(), rank, 0, cause.message());
-  return send(frame, limits(deadline), "telling the other ranks of an error");
+  // Not subject to abort, which is what the others may have to be told of.
+  const WaitLimits bounded{deadline, &clock_, -1};
+  return send(frame, bounded, "telling the other ranks of an error");
 }
 
 void Rendezvous::goodbye() {

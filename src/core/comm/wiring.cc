@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/cpus.h"
+#include "base/event.h"
 #include "base/log.h"
 #include "base/proc_file.h"
 #include "base/text.h"
@@ -177,9 +178,12 @@ Status exchangeInfo(Wiring* wiring, const PeerInfo& own, base::Deadline deadline
 
 // The part in which a rank may fail for reasons of its own.
 Status connectPeers(Wiring* wiring, EndpointOwner endpoint, const bootstrap::LocalIdentity& self,
-                    LocalListener* listener, base::Deadline deadline) {
+                    LocalListener* listener, base::Deadline deadline, int abortFd) {
   // A word on the control connection means that somebody has failed: no wait for that rank goes on.
-  const WaitLimits limits{deadline, &base::Clock::monotonic(), wiring->rendezvous->controlFd()};
+  OMNES_ASSIGN_OR_RETURN(const base::Epoll end, base::Epoll::open());
+  OMNES_RETURN_IF_ERROR(end.add(wiring->rendezvous->controlFd(), EPOLLIN, 0));
+  if (abortFd >= 0) OMNES_RETURN_IF_ERROR(end.add(abortFd, EPOLLIN, 1));
+  const WaitLimits limits{deadline, &base::Clock::monotonic(), end.fd()};
   transports::Description own;
   endpoint->table->describe(endpoint.get(), &own);
   OMNES_ASSIGN_OR_RETURN(const std::vector<base::UniqueFd> descriptors,
@@ -199,15 +203,15 @@ std::string PeerInfo::nameAs(int32_t rank) const {
 }
 
 Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t nranks,
-                    const CommSettings& settings, base::Deadline deadline) {
+                    const CommSettings& settings, base::Deadline deadline, int abortFd) {
   const base::Clock& clock = base::Clock::monotonic();
   const bootstrap::LocalIdentity self{point.secret, point.commId, static_cast<uint32_t>(rank),
                                       static_cast<uint32_t>(nranks)};
   Wiring wiring;
   wiring.links = LinkSet(nranks);
-  OMNES_ASSIGN_OR_RETURN(wiring.rendezvous,
-                         bootstrap::Rendezvous::join(point, self.rank, self.nranks,
-                                                     settings.agreedText(), deadline, clock));
+  OMNES_ASSIGN_OR_RETURN(wiring.rendezvous, bootstrap::Rendezvous::join(
+                                                point, self.rank, self.nranks,
+                                                settings.agreedText(), deadline, clock, abortFd));
   bootstrap::Rendezvous* rendezvous = wiring.rendezvous.get();
   auto endpoint = openEndpoint(rank, nranks, settings);
   if (!endpoint.isOk()) return tellAll(rendezvous, endpoint.status());
@@ -222,18 +226,21 @@ Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t 
   transports::Description description;
   endpoint.value()->table->describe(endpoint.value().get(), &description);
   info.transport.assign(description.text, description.bytes);
-  OMNES_RETURN_IF_ERROR(exchangeInfo(&wiring, info, deadline));
-  const Status connected =
-      connectPeers(&wiring, std::move(endpoint).value(), self, listener.value().get(), deadline);
+  const WaitLimits abort{deadline, &clock, abortFd};
+  const Status known = exchangeInfo(&wiring, info, deadline);
+  if (!known.isOk()) return bootstrap::isAborted(abort) ? tellAll(rendezvous, known) : known;
+  const Status connected = connectPeers(&wiring, std::move(endpoint).value(), self,
+                                        listener.value().get(), deadline, abortFd);
   if (!connected.isOk()) {
-    const bool mayBeEcho = connected.code() != Code::kSystemError;
+    const bool mayBeEcho = connected.code() != Code::kSystemError && !bootstrap::isAborted(abort);
     if (mayBeEcho)
       if (const auto cause = causeFromOthers(rendezvous)) return *cause;
     return tellAll(rendezvous, connected);
   }
   // Up on all ranks or on none.
   auto all = rendezvous->exchange("ready", deadline);
-  if (!all.isOk()) return all.status();
+  if (!all.isOk())
+    return bootstrap::isAborted(abort) ? tellAll(rendezvous, all.status()) : all.status();
   OMNES_LOG_INFO(Init, "rank %d of %d connected over shm", rank, nranks);
   return wiring;
 }

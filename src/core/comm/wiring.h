@@ -3,7 +3,7 @@
 // Every rank says who and where it is, ranks of one host hand each other their memory over proven
 // local connections, the transport connects, and all ranks tell each other how it went, so that a
 // communicator comes up on all ranks or on none. Runs in the thread of the init call; every wait
-// ends at the deadline, or as soon as another rank says that it has failed.
+// ends at the deadline, as soon as another rank says that it has failed, or when aborted.
 #pragma once
 
 #include <memory>
@@ -39,8 +39,9 @@ struct Wiring {
   std::vector<PeerInfo> peers;  // by rank
 };
 
+// abortFd: readable means abort; -1 = none. Must outlive the result.
 base::Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t nranks,
-                          const CommSettings& settings, base::Deadline deadline);
+                          const CommSettings& settings, base::Deadline deadline, int abortFd = -1);
 
 // Whether the ranks of this host get in each other's way on the cores that `rank` may use.
 bool sharesCores(const std::vector<PeerInfo>& peers, int32_t rank, int usableCores);
