@@ -99,11 +99,12 @@ Status enqueue(const Wanted& call, omnesComm_t comm, omnesStream_t stream) {
   return omnes::core::finishTogether(batch);
 }
 
-Status runChecked(Collective collective, const void* send, void* recv, size_t count,
-                  omnesDataType_t datatype, omnesRedOp_t op, omnesComm_t comm,
-                  omnesStream_t stream) {
+Status runReduction(Collective collective, const void* send, void* recv, size_t count,
+                    omnesDataType_t datatype, omnesRedOp_t op, omnesComm_t comm,
+                    omnesStream_t stream) {
   const Entry entry(comm);
-  OMNES_RETURN_IF_ERROR(entry.status());
+  if (!entry.isIn()) [[unlikely]]
+    return omnes::api::whyNotIn(comm);
   if (comm->isFinalized)
     return Status(Code::kInvalidUsage, "comm was finalized; only omnesCommDestroy may follow");
   OMNES_ASSIGN_OR_RETURN(const DataType type, checkType(datatype));
@@ -113,15 +114,6 @@ Status runChecked(Collective collective, const void* send, void* recv, size_t co
   if (stream == nullptr && !Group::isOpen() && !comm->communicator->isBusy()) [[likely]]
     return comm->communicator->run(shape, reducer, {send, recv});
   return enqueue({shape, reducer, {send, recv}}, comm, stream);
-}
-
-Status runReduction(Collective collective, const void* send, void* recv, size_t count,
-                    omnesDataType_t datatype, omnesRedOp_t op, omnesComm_t comm,
-                    omnesStream_t stream) {
-  Status status = runChecked(collective, send, recv, count, datatype, op, comm, stream);
-  if (!status.isOk() && Group::isOpen()) [[unlikely]]
-    return Group::ofThisThread().refuse(std::move(status));
-  return status;
 }
 
 }  // namespace
@@ -163,7 +155,8 @@ omnesResult_t omnesRedOpCreatePreMulSum(omnesRedOp_t* op, void* scalar, omnesDat
                                         omnesScalarResidence_t residence, omnesComm_t comm) {
   return guard([&]() -> Status {
     const Entry entry(comm);
-    OMNES_RETURN_IF_ERROR(entry.status());
+    if (!entry.isIn()) [[unlikely]]
+      return omnes::api::whyNotIn(comm);
     if (op == nullptr) return bad("op is NULL");
     if (scalar == nullptr) return bad("scalar is NULL");
     if (residence != omnesScalarDevice && residence != omnesScalarHostImmediate)
@@ -181,7 +174,8 @@ omnesResult_t omnesRedOpCreatePreMulSum(omnesRedOp_t* op, void* scalar, omnesDat
 omnesResult_t omnesRedOpDestroy(omnesRedOp_t op, omnesComm_t comm) {
   return guard([&]() -> Status {
     const Entry entry(comm);
-    OMNES_RETURN_IF_ERROR(entry.status());
+    if (!entry.isIn()) [[unlikely]]
+      return omnes::api::whyNotIn(comm);
     if (static_cast<int>(op) < kFirstCreatedOperator)
       return bad("op " + std::to_string(static_cast<int>(op)) + " is built in");
     return comm->communicator->destroyOperator(static_cast<int>(op) - kFirstCreatedOperator);

@@ -66,7 +66,8 @@ void bury(omnesComm_t comm) {
 
 Status finalize(omnesComm_t comm) {
   const Entry entry(comm);
-  OMNES_RETURN_IF_ERROR(entry.status());
+  if (!entry.isIn()) [[unlikely]]
+    return omnes::api::whyNotIn(comm);
   if (comm->isFinalized) return Status(Code::kInvalidArgument, "comm was finalized before");
   OMNES_RETURN_IF_ERROR(omnes::core::mayWaitFor(comm->communicator->sequence()));
   comm->isFinalized = true;
@@ -114,7 +115,8 @@ Status destroy(omnesComm_t comm) {
   if (comm->inside.load(std::memory_order_acquire)) return busy;
   {
     const Entry entry(comm);
-    OMNES_RETURN_IF_ERROR(entry.status());
+    if (!entry.isIn()) [[unlikely]]
+      return omnes::api::whyNotIn(comm);
     omnes::core::Sequence& sequence = comm->communicator->sequence();
     if (sequence.hasOn(nullptr)) return busy;
     OMNES_RETURN_IF_ERROR(omnes::core::mayWaitFor(sequence));

@@ -53,7 +53,7 @@ Status Group::startNoted(const std::vector<Noted>& noted) {
     for (const Noted& call : noted) {
       if (std::find(entered.begin(), entered.end(), call.comm) == entered.end()) {
         entries.push_back(std::make_unique<Entry>(call.comm));
-        OMNES_RETURN_IF_ERROR(entries.back()->status());
+        if (!entries.back()->isIn()) return whyNotIn(call.comm);
         entered.push_back(call.comm);
       }
       if (call.comm->serial != call.serial)
@@ -81,9 +81,8 @@ Status Group::noteJoin(JoinPlan plan, omnesComm_t* comm) {
   return Status::ok();
 }
 
-Status Group::refuse(Status status) {
+void Group::refuse(const Status& status) {
   if (refused_.isOk()) refused_ = status;
-  return status;
 }
 
 void Group::dropFromThis(omnesComm_t comm) {
@@ -92,10 +91,8 @@ void Group::dropFromThis(omnesComm_t comm) {
   const size_t dropped =
       std::erase_if(group.noted_, [comm](const Noted& call) { return call.comm == comm; });
   if (dropped > 0)
-    group
-        .refuse(Status(Code::kInvalidUsage,
-                       "a communicator of the group was destroyed before omnesGroupEnd"))
-        .isOk();
+    group.refuse(Status(Code::kInvalidUsage,
+                        "a communicator of the group was destroyed before omnesGroupEnd"));
 }
 
 }  // namespace omnes::api

@@ -28,8 +28,8 @@ class Group {
                              std::shared_ptr<core::Stream> stream);
   // *comm is set at the end.
   base::Status noteJoin(JoinPlan plan, omnesComm_t* comm);
-  // A call of the group was refused. Returns its status.
-  base::Status refuse(base::Status status);
+  // A call of the group was refused.
+  void refuse(const base::Status& status);
 
  private:
   struct Noted {

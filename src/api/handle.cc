@@ -35,7 +35,8 @@ omnesComm_t makeHandle(std::unique_ptr<core::Communicator> communicator) {
   return handle;
 }
 
-Status whyNotLive(omnesComm_t comm) {
+Status whyNotIn(omnesComm_t comm) {
+  if (comm == nullptr) return Status(Code::kInvalidArgument, "comm is NULL");
   // H2: pairs with H1.
   const uint64_t magic = comm->magic.load(std::memory_order_acquire);
   if (magic == omnesComm::kJoining)
@@ -46,6 +47,8 @@ Status whyNotLive(omnesComm_t comm) {
     const std::lock_guard<std::mutex> lock(comm->mutex);
     if (!comm->lost.isOk()) return comm->lost;
   }
+  if (magic == omnesComm::kLive && comm->forkGeneration != base::forkGeneration())
+    return Status(Code::kInvalidUsage, "comm was made before a fork: only the parent may use it");
   return Status(Code::kInvalidArgument, "comm is not a live communicator");
 }
 

@@ -57,46 +57,39 @@ namespace omnes::api {
 omnesComm_t newHandle(int32_t rank, int32_t nranks);
 // The handle of a communicator that has been made.
 omnesComm_t makeHandle(std::unique_ptr<core::Communicator> communicator);
-// What a call with a handle that is not live comes to.
-base::Status whyNotLive(omnesComm_t comm);
+// What a call whose Entry did not get in comes to: NULL, a thing that is no communicator, one that
+// is not made yet, could not be made, or was made before a fork.
+base::Status whyNotIn(omnesComm_t comm);
 
-// NULL, things that are no communicator, and communicators that are not made: an error.
-inline base::Status checkHandle(omnesComm_t comm) {
-  if (comm == nullptr) return base::Status(base::Code::kInvalidArgument, "comm is NULL");
-  // H2: pairs with H1 in whoever made the communicator.
-  if (comm->magic.load(std::memory_order_acquire) != omnesComm::kLive) [[unlikely]]
-    return whyNotLive(comm);
-  if (comm->forkGeneration != base::forkGeneration())
-    return base::Status(base::Code::kInvalidUsage,
-                        "comm was made before a fork: only the parent may use it");
-  return base::Status::ok();
-}
-
-// A call that runs or enqueues operations of a communicator.
+// A call that runs or enqueues operations of a communicator. Makes no Status unless it must: this
+// stands before the first chunk.
 class Entry {
  public:
-  explicit Entry(omnesComm_t comm) : status_(checkHandle(comm)) {
-    if (!status_.isOk()) return;
+  explicit Entry(omnesComm_t comm) {
+    // H2: pairs with H1 in whoever made the communicator.
+    if (comm == nullptr || comm->magic.load(std::memory_order_acquire) != omnesComm::kLive ||
+        comm->forkGeneration != base::forkGeneration()) [[unlikely]]
+      return;
     // Relaxed, both: fenceAllThreads() in whoever ends the handle orders them.
     comm->inside.store(true, std::memory_order_relaxed);
-    if (comm->magic.load(std::memory_order_relaxed) == omnesComm::kLive) [[likely]] {
-      comm_ = comm;
-      return;
-    }
-    comm->inside.store(false, std::memory_order_relaxed);
-    status_ = whyNotLive(comm);
+    comm_ = comm;
+    if (comm->magic.load(std::memory_order_relaxed) != omnesComm::kLive) [[unlikely]]
+      leave();
   }
   ~Entry() {
-    // I1: pairs with I2 in comm_end.cc: the call is done with everything.
-    if (comm_ != nullptr) comm_->inside.store(false, std::memory_order_release);
+    if (comm_ != nullptr) leave();
   }
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
 
-  const base::Status& status() const { return status_; }
+  bool isIn() const { return comm_ != nullptr; }
 
  private:
-  base::Status status_;
+  void leave() {
+    // I1: pairs with I2 in comm_end.cc: the call is done with everything.
+    comm_->inside.store(false, std::memory_order_release);
+    comm_ = nullptr;
+  }
   omnesComm_t comm_ = nullptr;
 };
 

@@ -2,6 +2,9 @@
 
 #include <poll.h>
 
+#include <mutex>
+#include <new>
+
 #include "api/handle_store.h"
 
 namespace omnes::api {
@@ -11,19 +14,50 @@ using base::Code;
 using base::Status;
 using core::Communicator;
 
+// Of the failures of ranks that join side by side, the one that says why: that others failed, or
+// were ended for it, only echoes it.
+class FirstCause {
+ public:
+  void add(const Status& status) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto isEcho = [](const Status& s) {
+      return s.code() == Code::kRemoteError || s.code() == Code::kInvalidUsage;
+    };
+    if (status_.isOk() || (isEcho(status_) && !isEcho(status))) status_ = status;
+  }
+  // When all have ended.
+  const Status& status() const { return status_; }
+
+ private:
+  std::mutex mutex_;
+  Status status_;
+};
+
+Status joinCaught(const JoinPlan& plan, omnesComm_t* comm,
+                  const std::shared_ptr<base::EventFd>& abort) {
+  try {
+    return joinNow(plan, comm, abort);
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kSystemError, "out of memory");
+  }
+}
+
 }  // namespace
 
-Status joinNow(const JoinPlan& plan, omnesComm_t* comm) {
-  OMNES_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made,
-                         Communicator::join(plan.point, plan.rank, plan.nranks, plan.settings));
+Status joinNow(const JoinPlan& plan, omnesComm_t* comm, std::shared_ptr<base::EventFd> abort) {
+  OMNES_ASSIGN_OR_RETURN(
+      std::unique_ptr<Communicator> made,
+      Communicator::join(plan.point, plan.rank, plan.nranks, plan.settings, std::move(abort)));
   *comm = makeHandle(std::move(made));
   return Status::ok();
 }
 
 Status joinTogether(const std::vector<JoinPlan>& plans, const std::vector<omnesComm_t*>& comms) {
+  OMNES_ASSIGN_OR_RETURN(base::EventFd opened, base::EventFd::open());
+  const auto abort = std::make_shared<base::EventFd>(std::move(opened));
   std::vector<omnesComm_t> made(plans.size(), nullptr);
-  std::vector<Status> results(plans.size());
   std::vector<base::Thread> threads;
+  FirstCause first;
   // Nobody joins before all threads exist: a rank that could not be started would be waited for.
   enum : int { kWait, kGo, kLeave };
   std::atomic<int> gate{kWait};
@@ -33,11 +67,10 @@ Status joinTogether(const std::vector<JoinPlan>& plans, const std::vector<omnesC
       // G1: pairs with G2.
       gate.wait(kWait, std::memory_order_acquire);
       if (gate.load(std::memory_order_acquire) != kGo) return;
-      try {
-        results[i] = joinNow(plans[i], &made[i]);
-      } catch (const std::bad_alloc&) {
-        results[i] = Status(Code::kSystemError, "out of memory");
-      }
+      const Status result = joinCaught(plans[i], &made[i], abort);
+      if (result.isOk()) return;
+      first.add(result);
+      abort->signal();
     });
     if (thread.isOk())
       threads.push_back(std::move(thread).value());
@@ -49,10 +82,9 @@ Status joinTogether(const std::vector<JoinPlan>& plans, const std::vector<omnesC
   gate.notify_all();
   threads.clear();  // joins
   OMNES_RETURN_IF_ERROR(started);
-  for (const Status& result : results) {
-    if (result.isOk()) continue;
+  if (!first.status().isOk()) {
     for (omnesComm_t comm : made) omnesCommDestroy(comm);
-    return result;
+    return first.status();
   }
   for (size_t i = 0; i < made.size(); ++i) *comms[i] = made[i];
   return Status::ok();

@@ -21,11 +21,12 @@ struct JoinPlan {
   core::CommSettings settings;
 };
 
-// Joins in this thread. *comm is set only on success.
-base::Status joinNow(const JoinPlan& plan, omnesComm_t* comm);
+// Joins in this thread. *comm is set only on success. abort as Communicator::join().
+base::Status joinNow(const JoinPlan& plan, omnesComm_t* comm,
+                     std::shared_ptr<base::EventFd> abort = nullptr);
 
-// The ranks join side by side, each in a thread of its own; all succeed or none is left. comms[i]
-// belongs to plans[i].
+// The ranks join side by side, each in a thread of its own; all succeed or none is left: the first
+// that fails ends the others. comms[i] belongs to plans[i].
 base::Status joinTogether(const std::vector<JoinPlan>& plans,
                           const std::vector<omnesComm_t*>& comms);
 

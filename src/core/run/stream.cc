@@ -1,5 +1,6 @@
 #include "core/run/stream.h"
 
+#include "base/fork.h"
 #include "base/log.h"
 #include "core/comm/family.h"
 
@@ -64,17 +65,20 @@ void Stream::loop() {
   for (;;) {
     changed_.wait(lock, [this] { return ownMayDrive() || (isEnding_ && items_.empty()); });
     if (items_.empty()) return;
-    if (items_.front().batch == nullptr)
-      runCallback(&lock);
-    else
+    if (items_.front().batch != nullptr) {
       driveFirst(Driver::kOwn, &lock);
+    } else if (!runCallback(&lock)) {
+      lock.release();  // not locked, and not to be locked: its state is that of another process
+      return;
+    }
   }
 }
 
-void Stream::runCallback(std::unique_lock<std::mutex>* lock) {
+bool Stream::runCallback(std::unique_lock<std::mutex>* lock) {
   driver_ = Driver::kOwn;
   const Callback callback = std::move(items_.front().callback);
   const Code code = std::exchange(failureForCallback_, Code::kOk);
+  const uint32_t generation = base::forkGeneration();
   lock->unlock();
   try {
     callback(code);
@@ -83,10 +87,12 @@ void Stream::runCallback(std::unique_lock<std::mutex>* lock) {
   } catch (...) {
     OMNES_LOG_WARN(Coll, "a callback of a stream has thrown");
   }
+  if (generation != base::forkGeneration()) return false;
   Family::endCallback();
   lock->lock();
   driver_ = Driver::kNobody;
   pop();
+  return true;
 }
 
 void Stream::driveFirst(Driver driver, std::unique_lock<std::mutex>* lock) {
@@ -136,7 +142,15 @@ Status Stream::synchronize() {
 Stream::State Stream::query(Status* failure) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   *failure = failure_;
-  return done_ == added_ ? State::kDone : State::kUnderWay;
+  // What is done counts as done, also when its driver has not come to take it away.
+  for (const Item& item : items_) {
+    if (item.batch == nullptr) return State::kUnderWay;
+    for (const auto& pending : *item.batch) {
+      if (!pending->isDone()) return State::kUnderWay;
+      if (failure->isOk()) *failure = pending->status();
+    }
+  }
+  return State::kDone;
 }
 
 }  // namespace omnes::core

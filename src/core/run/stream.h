@@ -67,7 +67,8 @@ class Stream {
   explicit Stream(base::EventFd wake) : wake_(std::move(wake)) {}
   void loop();
   bool ownMayDrive() const;
-  void runCallback(std::unique_lock<std::mutex>* lock);
+  // False in a child of the process that the callback has forked: the stream is not its own.
+  bool runCallback(std::unique_lock<std::mutex>* lock);
   // Drives the first item, a batch, as `driver`.
   void driveFirst(Driver driver, std::unique_lock<std::mutex>* lock);
   void pop();
