@@ -97,9 +97,11 @@ Status joinWithId(omnesComm_t* comm, int nranks, const omnesUniqueId& id, int ra
   return Status::ok();
 }
 
-Status makeId(omnesUniqueId* uniqueId) {
+Status makeId(omnesUniqueId* uniqueId, bool isLocal) {
   if (uniqueId == nullptr) return Status(Code::kInvalidArgument, "uniqueId is NULL");
-  OMNES_ASSIGN_OR_RETURN(bootstrap::HostedId made, bootstrap::makeHostedId());
+  OMNES_ASSIGN_OR_RETURN(const Config config, readEnvironment());
+  const bootstrap::NetworkOptions network{config.interfaces.value, config.portRange.value, ""};
+  OMNES_ASSIGN_OR_RETURN(bootstrap::HostedId made, bootstrap::makeHostedId({isLocal, network, ""}));
   std::memcpy(uniqueId->internal, made.id.data(), made.id.size());
   return Status::ok();
 }
@@ -109,7 +111,7 @@ Status joinAll(omnesComm_t* comms, int nranks) {
   if (comms == nullptr) return Status(Code::kInvalidArgument, "comms is NULL");
   OMNES_RETURN_IF_ERROR(checkRank(nranks, 0));
   omnesUniqueId id;
-  OMNES_RETURN_IF_ERROR(makeId(&id));
+  OMNES_RETURN_IF_ERROR(makeId(&id, true));
   std::vector<omnesComm_t> made(nranks, nullptr);
   std::vector<Status> results(nranks);
   std::vector<omnes::base::Thread> threads;
@@ -146,7 +148,7 @@ Status joinAll(omnesComm_t* comms, int nranks) {
 }  // namespace
 
 omnesResult_t omnesGetUniqueId(omnesUniqueId* uniqueId) {
-  return guard([&] { return makeId(uniqueId); });
+  return guard([&] { return makeId(uniqueId, false); });
 }
 
 omnesResult_t omnesCommInitRank(omnesComm_t* comm, int nranks, omnesUniqueId commId, int rank) {

@@ -220,6 +220,9 @@ Result<Config> Config::fromVariables(const char* const* variables) {
   if (auto name = expandLogFileName(config.debugFile.value, "", 0); !name.isOk()) {
     return name.status().withContext("OMNES_DEBUG_FILE");
   }
+  if (auto range = parsePortRange(config.portRange.value); !range.isOk()) {
+    return range.status().withContext("OMNES_PORT_RANGE");
+  }
   config.warnings = unknownNames(variables);
   return config;
 }

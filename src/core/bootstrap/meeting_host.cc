@@ -18,6 +18,7 @@
 #include "core/bootstrap/acceptor.h"
 #include "core/bootstrap/detached_thread.h"
 #include "core/bootstrap/frame.h"
+#include "core/bootstrap/keep_alive.h"
 #include "core/bootstrap/meeting.h"
 
 namespace omnes::core::bootstrap {
@@ -33,6 +34,9 @@ constexpr uint64_t kFirstConnectionTag = 2;
 // Exchanges queue one frame a rank; what goes far beyond is a member that no longer reads.
 constexpr size_t kMaxQueuedFrames = 4096;
 
+// Between looks at members that do not read.
+constexpr std::chrono::milliseconds kSuspendedLook{1000};
+
 std::atomic<int> runningHosts{0};
 // How long a start waits for a lingering host of this process to let go of the address.
 constexpr auto kHandOverStep = std::chrono::milliseconds(1);
@@ -40,6 +44,7 @@ constexpr int kHandOverSteps = 500;
 
 struct Connection {
   base::UniqueFd fd;
+  KeepAlive keepAlive;
   uint32_t rank = kNoRank;  // kNoRank: not a member; closed when it has been told why
   FrameReader reader;
   FrameWriter writer;
@@ -195,6 +200,11 @@ bool MeetingHost::Loop::isOver() {
 base::Deadline MeetingHost::Loop::nextWake() const {
   base::Deadline wake = meeting_.deadline();
   if (lingerUntil_.remaining(clock_) < wake.remaining(clock_)) wake = lingerUntil_;
+  const bool isAnySuspended =
+      std::any_of(connections_.begin(), connections_.end(),
+                  [](const auto& entry) { return entry.second.keepAlive.isSuspended(); });
+  if (isAnySuspended && wake.remaining(clock_) > kSuspendedLook)
+    wake = base::Deadline::afterMs(clock_, kSuspendedLook.count());
   const int acceptorMs = acceptor_->timeoutMs();
   if (acceptorMs >= 0 && wake.remaining(clock_) > std::chrono::milliseconds(acceptorMs)) {
     wake = base::Deadline::afterMs(clock_, std::max(acceptorMs, 1));  // 0 would mean never
@@ -216,6 +226,7 @@ void MeetingHost::Loop::addConnection(ProvenConnection proven) {
     return;  // the rank sees its connection close
   Connection& connection = connections_[tag];
   connection.fd = std::move(proven.fd);
+  connection.keepAlive = KeepAlive(connection.fd.get());
   if (meeting_.admit(proven.hello)) {
     connection.rank = proven.hello.identity.from;
     tagOfRank_[connection.rank] = tag;
@@ -252,7 +263,9 @@ void MeetingHost::Loop::onReadable(Connection& connection) {
 void MeetingHost::Loop::flushAll() {
   for (auto& [tag, connection] : connections_) {
     if (connection.isClosing) continue;
+    const bool isWriting = !connection.writer.isEmpty();
     const IoState state = connection.writer.flush(connection.fd.get());
+    if (isWriting || connection.keepAlive.isSuspended()) connection.keepAlive.afterWrite();
     if (state == IoState::kClosed) {
       connection.isClosing = true;
       continue;
@@ -333,6 +346,7 @@ Result<std::shared_ptr<MeetingHost>> MeetingHost::start(MeetingHostOptions optio
                                                         const base::Clock& clock) {
   AcceptorOptions accept;
   accept.address = options.address;
+  accept.listen = options.listen;
   accept.secret = options.secret;
   accept.expected = {.commId = options.commId, .to = kNoRank, .kind = LinkKind::kMeeting};
   accept.refusesDuplicates = false;  // the meeting has more to say about them

@@ -13,12 +13,14 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/bootstrap/secret.h"
+#include "core/bootstrap/socket_address.h"
 #include "core/bootstrap/wire.h"
 
 namespace omnes::core::bootstrap {
 
 struct MeetingHostOptions {
   std::string address;
+  ListenOptions listen = {};
   Secret secret;
   uint64_t commId = 0;
   // After the meeting: true answers later comers that the id is spent; false gives the address

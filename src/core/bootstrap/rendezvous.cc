@@ -25,6 +25,10 @@ using base::Status;
 constexpr base::Duration kGrace = std::chrono::milliseconds(500);
 constexpr base::Duration kFirstPause = std::chrono::milliseconds(1);
 constexpr base::Duration kLongestPause = std::chrono::milliseconds(50);
+// A full queue of a TCP listener swallows the request to connect, and the kernel repeats it only
+// after 1, 3, 7 s; a new attempt repeats it at once.
+constexpr base::Duration kFirstPatience = std::chrono::milliseconds(250);
+constexpr base::Duration kLongestPatience = std::chrono::seconds(4);
 constexpr int64_t kGoodbyeMs = 250;
 constexpr int64_t kGivingUpMs = 20;
 
@@ -85,6 +89,7 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(const MeetingPoint& point, 
     options.commId = point.commId;
     options.keepsListening = false;
     options.wireVersion = point.wireVersion;
+    options.listen.limits = {deadline, &clock, abortFd};
     Result<std::shared_ptr<MeetingHost>> host = MeetingHost::start(std::move(options));
     if (!host.isOk()) return host.status().withContext("rank 0 hosts the meeting");
     ownHost = std::move(host).value();
@@ -107,9 +112,10 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(const MeetingPoint& point, 
 Status Rendezvous::connect(Deadline deadline) {
   const WaitLimits wait = limits(deadline);
   base::Duration pause = kFirstPause;
+  base::Duration patience = kFirstPatience;
   std::string trouble = "no attempt was made";
   for (;;) {
-    Result<bool> connected = tryConnect(wait, &trouble);
+    Result<bool> connected = tryConnect(wait, patience, &trouble);
     if (connected.isOk() && connected.value()) return Status::ok();
     if (!connected.isOk() && connected.status().code() != Code::kTimeout) return connected.status();
     if (deadline.hasPassed(clock_)) {
@@ -120,12 +126,19 @@ Status Rendezvous::connect(Deadline deadline) {
     }
     OMNES_RETURN_IF_ERROR(sleepFor(pause, wait, "joining " + hostName()));
     pause = std::min(2 * pause, kLongestPause);
+    patience = std::min(2 * patience, kLongestPatience);
   }
 }
 
-Result<bool> Rendezvous::tryConnect(const WaitLimits& wait, std::string* trouble) {
+Result<bool> Rendezvous::tryConnect(const WaitLimits& wait, base::Duration patience,
+                                    std::string* trouble) {
   if (isAborted(wait)) return abortedStatus("joining " + hostName());
-  OMNES_ASSIGN_OR_RETURN(ConnectAttempt attempt, connectOnce(point_.address, wait));
+  Result<ConnectAttempt> connected = connectOnce(point_.address, wait, patience);
+  if (!connected.isOk()) {
+    *trouble = connected.status().message();
+    return connected.status();
+  }
+  ConnectAttempt attempt = std::move(connected).value();
   if (attempt.error != 0) {
     // EAGAIN: more ranks come at once than the kernel queues.
     if (attempt.error == ECONNREFUSED && !point_.isHostedByRankZero) {
@@ -143,6 +156,7 @@ Result<bool> Rendezvous::tryConnect(const WaitLimits& wait, std::string* trouble
   const Status proven = runProof(attempt.fd.get(), proof, wait);
   if (proven.isOk()) {
     fd_ = std::move(attempt.fd);
+    keepAlive_ = KeepAlive(fd_.get());
     return true;
   }
   // A host that is flooded by strangers pushes out connections that are not proven yet.
@@ -199,11 +213,14 @@ Status Rendezvous::takeMet(const Frame& frame) {
 Status Rendezvous::send(const SharedFrame& frame, const WaitLimits& wait, std::string_view what) {
   const std::lock_guard<std::mutex> lock(sendMutex_);
   if (saidGoodbye_) return Status(Code::kInvalidUsage, "this rank has left its meeting already");
-  const Status status = sendAll(fd_.get(), bytesOf(*frame), wait, what);
+  const auto afterWrite = [this] { keepAlive_.afterWrite(); };
+  const Status status = sendAll(fd_.get(), bytesOf(*frame), wait, what, afterWrite);
   // Half a frame may be out: nothing that follows would be understood.
   if (!status.isOk()) ::shutdown(fd_.get(), SHUT_WR);
   return status;
 }
+
+std::string Rendezvous::localAddress() const { return localHostText(fd_.get()); }
 
 Result<Frame> Rendezvous::nextFrame(Deadline deadline, std::string_view what) {
   for (;;) {

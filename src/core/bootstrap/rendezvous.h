@@ -24,6 +24,7 @@
 #include "base/fd.h"
 #include "base/status.h"
 #include "core/bootstrap/frame.h"
+#include "core/bootstrap/keep_alive.h"
 #include "core/bootstrap/meeting_point.h"
 #include "core/bootstrap/proof.h"
 #include "core/bootstrap/socket_io.h"
@@ -67,6 +68,9 @@ class Rendezvous {
 
   // For the service thread: readable = call receiveControl() until it has nothing.
   int controlFd() const { return fd_.get(); }
+  // This host's end of the control connection, numeric: "10.0.0.1", "[fd00::1]"; empty for a unix
+  // socket. An address that leads to the others, as far as can be known.
+  std::string localAddress() const;
   // nullopt: nothing is there now, or nothing will ever come again (isEnded()).
   std::optional<ControlEvent> receiveControl();
   bool isEnded() const { return isEnded_; }
@@ -83,8 +87,10 @@ class Rendezvous {
              int abortFd);
 
   base::Status connect(base::Deadline deadline);
-  // Whether connected; false = try again. `lastTrouble` is what stood in the way.
-  base::Result<bool> tryConnect(const WaitLimits& limits, std::string* lastTrouble);
+  // Whether connected; false = try again. `patience`: for one attempt to reach the host; `trouble`:
+  // what stood in the way.
+  base::Result<bool> tryConnect(const WaitLimits& limits, base::Duration patience,
+                                std::string* trouble);
   base::Status awaitMet(const std::string& settings, base::Deadline deadline);
   void tellGivingUp(const base::Status& why);
   base::Status send(const SharedFrame& frame, const WaitLimits& limits, std::string_view what);
@@ -104,6 +110,7 @@ class Rendezvous {
   const base::Clock& clock_;
   const int abortFd_;
   base::UniqueFd fd_;
+  KeepAlive keepAlive_;  // guarded by sendMutex_ once connected
   FrameReader reader_;
   uint32_t round_ = 0;
   uint64_t hostToken_ = 0;
