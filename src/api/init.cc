@@ -1,4 +1,5 @@
 // Making and ending communicators.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include "base/log.h"
 #include "core/bootstrap/launch_env.h"
 #include "core/bootstrap/meeting_point.h"
+#include "core/bootstrap/pmix_meeting.h"
 
 namespace {
 
@@ -173,8 +175,16 @@ omnesResult_t omnesCommInitEnv(omnesComm_t* comm, const omnesConfig_t* config) {
     const omnes::base::LauncherVariables launcher = omnes::base::launcherVariables();
     OMNES_ASSIGN_OR_RETURN(bootstrap::LaunchInfo info,
                            bootstrap::readLaunchInfo(environment, launcher));
+    const omnes::base::Clock& clock = omnes::base::Clock::monotonic();
+    const bootstrap::WaitLimits limits{
+        omnes::base::Deadline::afterMs(clock, settings.initTimeoutMs), &clock};
     OMNES_ASSIGN_OR_RETURN(bootstrap::MeetingPoint point,
-                           bootstrap::readMeetingPoint(environment, launcher, info));
+                           bootstrap::findMeetingPoint(environment, launcher, info, limits));
+    if (!limits.deadline.isNever()) {  // what is left of it
+      const auto left = limits.deadline.remaining(clock);
+      settings.initTimeoutMs =
+          std::max<int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 1);
+    }
     OMNES_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made,
                            Communicator::join(point, static_cast<int32_t>(info.rank),
                                               static_cast<int32_t>(info.nranks), settings));
