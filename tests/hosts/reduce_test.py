@@ -24,9 +24,9 @@ AGENT = str(ROOT / "tests/hosts/agent.py")
 TIMEOUT = 60
 UNEVEN = ((3, 1), (1, 2, 2))
 # The ranks of both hosts share the cores of one machine, so the sweeps are those of launch_test.py with fewer sizes.
-EVERYTHING = "-b 1 -e 64K -f 40 -d all -o all -n 1 -w 0".split()
-LARGE = "-b 1M -e 16M -f 16 -d float -o sum -n 1 -w 0".split()
-BFLOAT = "-b 4M -e 4M -d bfloat16 -o sum -n 1 -w 0".split()
+EVERYTHING = "-b 1 -e 1M -f 9 -d all -o all -n 1 -w 0".split()
+LARGE = "-b 4M -e 64M -f 4 -d float -o sum -n 1 -w 0".split()
+BFLOAT = "-b 4M -e 64M -f 16 -d bfloat16 -o sum -n 1 -w 0".split()
 SMALL = "-b 8 -e 1M -f 64 -d float -o all -n 1 -w 0".split()
 
 
@@ -103,7 +103,8 @@ class ByHand(ReduceCase):
         with hosts.World(2) as world:
             _, log, code = self.run_ranks(world, (2, 1), SMALL[:2] + ["-e", "8"], OMNES_DEBUG="INFO")
             self.assertEqual(0, code, log)
-            self.assertRegex(log, r"(?m)^host1:.*tcp")
+            self.assertRegex(log, r"(?m)^host0:.* rank 0 of 3 connected to rank 1 by shm, rank 2 by tcp$")
+            self.assertRegex(log, r"(?m)^host1:.* rank 2 of 3 connected to ranks 0, 1 by tcp$")
 
     def test_launcher_and_command(self):
         """perf/launch.py --hosts, which perf/run --hosts ends in."""

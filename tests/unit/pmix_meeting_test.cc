@@ -84,7 +84,7 @@ TEST(PmixMeeting, BoardThatCannotPublishIsLeftByAllRanks) {
   const auto end = base::Deadline::afterMs(theClock(), kLongMs);
   while (MeetingHost::running() > hosts && !end.hasPassed(theClock()))
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  EXPECT_EQ(MeetingHost::running(), hosts);
+  EXPECT_LE(MeetingHost::running(), hosts);  // less: one of an earlier test has ended meanwhile
 }
 
 TEST(PmixMeeting, AnyOtherFailureIsAnError) {
@@ -151,6 +151,9 @@ Result<MeetingPoint> find(std::initializer_list<const char*> own,
 
 // The launcher speaks of PMIx, but nobody answers: the job's name serves, and it is one host.
 TEST(PmixMeeting, WithoutAServerTheJobNameServes) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "loads libpmix, which is not built for it and leaks a few bytes by itself";
+#endif
   const auto variables =
       launcher({"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_SIZE=4",
                 "PMIX_NAMESPACE=omnes-test-no-such-job", "PMIX_RANK=1"});
