@@ -113,7 +113,9 @@ void Acceptor::acceptAll() {
   // the room, so that whoever has come gets several turns to answer before it is pushed out.
   const unsigned atOnce = std::max(options_.maxUnproven / 4, 1u);
   for (unsigned i = 0; i < atOnce && listener_.isOpen(); ++i) {
-    base::UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    base::UniqueFd fd = base::UniqueFd::open([this] {
+      return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    });
     if (fd.isOpen()) {
       accepted(std::move(fd));
       continue;

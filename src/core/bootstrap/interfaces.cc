@@ -84,6 +84,11 @@ bool isAddressHere(const std::vector<Interface>& interfaces, const std::string& 
   return false;
 }
 
+base::UniqueFd datagramSocket(const SocketAddress& address) {
+  return base::UniqueFd::open(
+      [&] { return ::socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0); });
+}
+
 // The near end of a datagram socket that is "connected" to an address reserved for documentation
 // (RFC 5737, RFC 3849): the system looks up its route, and sends nothing.
 std::string routedHost() {
@@ -91,7 +96,7 @@ std::string routedHost() {
     const Result<SocketAddress> address = numericAddress(outside);
     if (!address.isOk()) continue;
     const SocketAddress& to = address.value();
-    const base::UniqueFd fd(::socket(to.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const base::UniqueFd fd = datagramSocket(to);
     if (!fd.isOpen()) continue;
     if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.length) == 0)
       return localHostText(fd.get());
@@ -100,7 +105,7 @@ std::string routedHost() {
 }
 
 bool canBind(const SocketAddress& address) {
-  const base::UniqueFd fd(::socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const base::UniqueFd fd = datagramSocket(address);
   const auto* name = reinterpret_cast<const sockaddr*>(&address.storage);
   return fd.isOpen() && ::bind(fd.get(), name, address.length) == 0;
 }

@@ -66,6 +66,7 @@ class Meeting {
   bool onBlob(uint32_t rank, Frame& frame);
   void finishRound();
   void onError(uint32_t rank, const Frame& frame);
+  bool onEntered(uint32_t rank, const Frame& frame);
 
   const base::Clock& clock_;
   const Send send_;

@@ -33,6 +33,9 @@ constexpr uint64_t kAcceptorTag = 1;
 constexpr uint64_t kFirstConnectionTag = 2;
 // Exchanges queue one frame a rank; what goes far beyond is a member that no longer reads.
 constexpr size_t kMaxQueuedFrames = 4096;
+// News of what ranks are doing are repeated: a member that is slow to read, perhaps stopped, misses
+// some of them instead of losing its connection.
+constexpr size_t kMaxQueuedNews = 64;
 
 // Between looks at members that do not read.
 constexpr std::chrono::milliseconds kSuspendedLook{1000};
@@ -239,6 +242,7 @@ void MeetingHost::Loop::queue(uint32_t rank, const SharedFrame& frame) {
   const auto found = tagOfRank_.find(rank);
   if (found == tagOfRank_.end()) return;
   Connection& connection = connections_.at(found->second);
+  if (typeOf(frame) == FrameType::kEntered && connection.writer.frames() >= kMaxQueuedNews) return;
   if (connection.writer.frames() > kMaxQueuedFrames + 2 * tagOfRank_.size()) {
     connection.isClosing = true;
     return;

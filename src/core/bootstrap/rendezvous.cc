@@ -231,10 +231,7 @@ Result<Frame> Rendezvous::nextFrame(Deadline deadline, std::string_view what) {
         return std::move(frame);
       }
       case FrameReader::Outcome::kAgain: break;
-      case FrameReader::Outcome::kClosed:
-        isEnded_ = true;
-        return Status(Code::kRemoteError, "the process that hosts " + hostName() +
-                                              " died while this rank was " + std::string(what));
+      case FrameReader::Outcome::kClosed: isEnded_ = true; return hostDeath(what);
       case FrameReader::Outcome::kMalformed:
         isEnded_ = true;
         return Status(Code::kRemoteError, hostName() + " sent a message that makes no sense");
@@ -272,6 +269,7 @@ Result<std::vector<std::string>> Rendezvous::exchange(std::string_view mine, Dea
     if (!event.has_value())
       return Status(Code::kRemoteError, hostName() + " sent blobs out of order");
     inbox_.push_back(*event);
+    if (event->kind == ControlEvent::Kind::kEntered) continue;
     if (event->kind != ControlEvent::Kind::kLeft) return event->status;
     return Status(Code::kRemoteError,
                   "rank " + std::to_string(event->rank) + " left instead of " + what);
@@ -298,6 +296,9 @@ std::optional<ControlEvent> Rendezvous::toEvent(Frame& frame) {
     case FrameType::kGoodbye:
       hasLeft_[frame.rank] = true;
       return ControlEvent{ControlEvent::Kind::kLeft, frame.rank, Status::ok()};
+    case FrameType::kEntered:
+      return ControlEvent{ControlEvent::Kind::kEntered, frame.rank, Status::ok(),
+                          std::move(frame.payload)};
     default: return std::nullopt;
   }
 }
@@ -310,12 +311,28 @@ std::vector<uint32_t> Rendezvous::ranksInProcessOf(uint32_t rank) const {
   return ranks;
 }
 
-ControlEvent Rendezvous::onHostLost() {
-  isEnded_ = true;
+std::vector<uint32_t> Rendezvous::lostWithHost() const {
   std::vector<uint32_t> lost;
-  for (uint32_t rank = 0; rank < nranks_; ++rank) {
+  for (uint32_t rank = 0; rank < tokens_.size(); ++rank) {
     if (tokens_[rank] == hostToken_ && !hasLeft_[rank]) lost.push_back(rank);
   }
+  // Before all have met nobody has said which ranks live with the host; rank 0 does if it is its
+  // host.
+  if (tokens_.empty() && point_.isHostedByRankZero && rank_ != 0) lost.push_back(0);
+  return lost;
+}
+
+Status Rendezvous::hostDeath(std::string_view what) const {
+  const std::vector<uint32_t> lost = lostWithHost();
+  const std::string who = lost.empty()
+                              ? "the process that hosts " + hostName()
+                              : formatRanks(lost) + ", whose process hosts " + hostName() + ",";
+  return Status(Code::kRemoteError, who + " died while this rank was " + std::string(what));
+}
+
+ControlEvent Rendezvous::onHostLost() {
+  isEnded_ = true;
+  const std::vector<uint32_t> lost = lostWithHost();
   // A process without ranks, or whose ranks have all left, may end: only its news are missed.
   if (lost.empty()) return {ControlEvent::Kind::kHostEnded, kNoRank, Status::ok()};
   return {ControlEvent::Kind::kGone, lost.front(),
@@ -345,6 +362,20 @@ std::optional<ControlEvent> Rendezvous::receiveControl() {
 Status Rendezvous::sendControl(uint32_t rank, const Status& cause, Deadline deadline) {
   const SharedFrame frame = encodeFrame(FrameType::kError, cause.code(), rank, 0, cause.message());
   return send(frame, limits(deadline), "telling the other ranks of an error");
+}
+
+bool Rendezvous::sendEntered(uint32_t to, std::string_view payload) {
+  const std::unique_lock<std::mutex> lock(sendMutex_, std::try_to_lock);
+  if (!lock.owns_lock() || saidGoodbye_ || payload.size() > kMaxEnteredBytes) return false;
+  const SharedFrame frame = encodeFrame(FrameType::kEntered, Code::kOk, rank_, to, payload);
+  pollfd writable{fd_.get(), POLLOUT, 0};
+  if (::poll(&writable, 1, 0) != 1 || (writable.revents & POLLOUT) == 0) return false;
+  const IoResult sent = sendSome(fd_.get(), bytesOf(*frame));
+  if (sent.state == IoState::kDone && sent.bytes == frame->size()) return true;
+  // A socket that is writable has room for so few bytes. Should it not: nothing that follows half a
+  // frame would be understood.
+  if (sent.state == IoState::kDone) ::shutdown(fd_.get(), SHUT_WR);
+  return false;
 }
 
 void Rendezvous::goodbye() {

@@ -37,10 +37,12 @@ struct ControlEvent {
     kGone,       // rank's connection closed without a goodbye; status is kRemoteError and says who
     kLeft,       // rank has said goodbye
     kHostEnded,  // nothing more will come, and nobody is missing: watch the ranks by other means
+    kEntered,    // rank says what it is doing: `payload` as it gave it to sendEntered()
   };
   Kind kind = Kind::kError;
   uint32_t rank = kNoRank;
   base::Status status;
+  std::string payload = {};
 };
 
 class Rendezvous {
@@ -76,6 +78,10 @@ class Rendezvous {
   bool isEnded() const { return isEnded_; }
   // Tells all other ranks what `rank` has found. Thread-safe.
   base::Status sendControl(uint32_t rank, const base::Status& cause, base::Deadline deadline);
+  // Tells rank `to` (kNoRank: all others) what this rank is doing, at most kMaxEnteredBytes. Never
+  // waits: nothing is sent while somebody else is sending, or when there is no room. Whether it was
+  // sent; that it arrives is likely and not certain. Thread-safe.
+  bool sendEntered(uint32_t to, std::string_view payload);
   // Leaves in order: the others will not take the closing connection for a death. At most 250 ms.
   // Thread-safe, idempotent.
   void goodbye();
@@ -101,6 +107,9 @@ class Rendezvous {
   // sense.
   std::optional<ControlEvent> toEvent(Frame& frame);
   ControlEvent onHostLost();
+  // The ranks that have died with the host, as far as we know.
+  std::vector<uint32_t> lostWithHost() const;
+  base::Status hostDeath(std::string_view what) const;
   WaitLimits limits(base::Deadline deadline) const { return {deadline, &clock_, abortFd_}; }
   std::string hostName() const;
 

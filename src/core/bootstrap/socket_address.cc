@@ -86,8 +86,9 @@ Result<std::vector<SocketAddress>> resolveTcp(std::string_view text, const WaitL
 }
 
 base::UniqueFd openSocket(const SocketAddress& address) {
-  base::UniqueFd fd(
-      ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  base::UniqueFd fd = base::UniqueFd::open([&address] {
+    return ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  });
   if (fd.isOpen() && !address.isUnix()) {
     const int one = 1;
     // Frames are small and answered: waiting to fill a segment would only add delay. Best effort.
