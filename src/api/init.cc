@@ -1,4 +1,5 @@
 // Making communicators.
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/log.h"
 #include "core/bootstrap/launch_env.h"
 #include "core/bootstrap/meeting_point.h"
+#include "core/bootstrap/pmix_meeting.h"
 
 namespace {
 
@@ -148,8 +150,16 @@ Status joinByEnvironment(omnesComm_t* comm, const omnesConfig_t* config) {
   const omnes::base::LauncherVariables launcher = omnes::base::launcherVariables();
   OMNES_ASSIGN_OR_RETURN(bootstrap::LaunchInfo info,
                          bootstrap::readLaunchInfo(environment, launcher));
+  const omnes::base::Clock& clock = omnes::base::Clock::monotonic();
+  const bootstrap::WaitLimits limits{
+      omnes::base::Deadline::afterMs(clock, wish.settings.initTimeoutMs), &clock};
   OMNES_ASSIGN_OR_RETURN(bootstrap::MeetingPoint point,
-                         bootstrap::readMeetingPoint(environment, launcher, info));
+                         bootstrap::findMeetingPoint(environment, launcher, info, limits));
+  if (!limits.deadline.isNever()) {  // what is left of it
+    const auto left = limits.deadline.remaining(clock);
+    wish.settings.initTimeoutMs =
+        std::max<int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 1);
+  }
   JoinPlan plan{std::move(point), static_cast<int32_t>(info.rank),
                 static_cast<int32_t>(info.nranks), std::move(wish.settings)};
   return join(std::move(plan), wish.blocking, comm);

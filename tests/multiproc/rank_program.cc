@@ -166,6 +166,22 @@ int fewCalls(const Rank& r) {
   return report(result, omnesGetLastError(r.comm));
 }
 
+// More communicators from the environment beside the first one: each an n-th meeting.
+int threeMeetings(const Rank& r) {
+  std::vector<float> in(10, static_cast<float>(r.rank + 1)), out(10);
+  omnesResult_t result = allReduce(r, &in, &out, 10);
+  for (int meeting = 1; meeting < 3 && result == omnesSuccess; ++meeting) {
+    Rank another = r;
+    result = omnesCommInitEnv(&another.comm, nullptr);
+    if (result != omnesSuccess) return report(result, omnesGetLastError(nullptr));
+    result = allReduce(another, &in, &out, 10);
+    omnesCommDestroy(another.comm);
+    if (result == omnesSuccess && out[9] != static_cast<float>(r.nranks * (r.nranks + 1) / 2))
+      return report(omnesInternalError, "a sum is wrong");
+  }
+  return report(result, result == omnesSuccess ? "three communicators" : omnesGetLastError(r.comm));
+}
+
 int play(const Rank& r, const std::string& scenario) {
   if (scenario == "few") return few(r);
   if (scenario == "loop") return loop(r, 16 << 20);  // 64 MiB
@@ -186,6 +202,7 @@ int play(const Rank& r, const std::string& scenario) {
     }
     return loop(r, 16 << 20);
   }
+  if (scenario == "three-meetings") return threeMeetings(r);
   if (scenario == "few-calls") return fewCalls(r);
   if (scenario == "child-destroys") {
     const pid_t child = r.rank == r.nranks - 1 ? fork() : -1;
