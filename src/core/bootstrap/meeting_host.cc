@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/event.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "core/bootstrap/acceptor.h"
 #include "core/bootstrap/detached_thread.h"
@@ -142,8 +143,8 @@ struct MeetingHost::Loop::LingerTable {
   std::mutex mutex;
   std::vector<std::pair<std::string, std::weak_ptr<Loop>>> loops;  // guarded by mutex
   static LingerTable& instance() {
-    static LingerTable* const table = std::make_unique<LingerTable>().release();
-    return *table;
+    static constinit base::PerProcess<LingerTable> table;
+    return table.get();
   }
 };
 
