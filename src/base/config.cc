@@ -335,6 +335,9 @@ LauncherVariables launcherVariables(const char* const* variables) {
       found.jobId.append(".").append(step);
     }
   }
+  found.pmixJob = lookUp(variables, "PMIX_NAMESPACE");
+  found.pmixRank = intVariable(variables, "PMIX_RANK", 0);
+  found.pmiFd = intVariable(variables, "PMI_FD", 0);
   found.masterAddress = lookUp(variables, "MASTER_ADDR");
   found.masterPort = intVariable(variables, "MASTER_PORT", 1);
   return found;

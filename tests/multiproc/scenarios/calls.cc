@@ -119,14 +119,36 @@ int timer(const Rank& told) {
   return 0;
 }
 
+// More communicators from the environment beside the first one: each an n-th meeting.
+int threeMeetings(const Rank& rank) {
+  Buffer in(10, static_cast<float>(rank.rank + 1)), out(10);
+  omnesResult_t result = allReduce(rank, in.data(), out.data(), 10);
+  for (int meeting = 1; meeting < 3 && result == omnesSuccess; ++meeting) {
+    Rank another = rank;
+    result = omnesCommInitEnv(&another.comm, nullptr);
+    if (result != omnesSuccess) return report(result, omnesGetLastError(nullptr));
+    result = allReduce(another, in.data(), out.data(), 10);
+    omnesCommDestroy(another.comm);
+    if (result == omnesSuccess &&
+        out.data()[9] != static_cast<float>(rank.nranks * (rank.nranks + 1) / 2))
+      return report(omnesInternalError, "a sum is wrong");
+  }
+  return report(result,
+                result == omnesSuccess ? "three communicators" : omnesGetLastError(rank.comm));
+}
+
 }  // namespace
 
 std::span<const Scenario> callScenarios() {
-  static constexpr Scenario kTable[] = {
-      {"loop", big},      {"loop-small", small},
-      {"absent", absent}, {"leave", leave, End::kKeeps},
-      {"few", few},       {"few-calls", fewCalls},
-      {"steady", steady}, {"timer", timer, End::kKeeps, Start::kAlone}};
+  static constexpr Scenario kTable[] = {{"loop", big},
+                                        {"loop-small", small},
+                                        {"absent", absent},
+                                        {"leave", leave, End::kKeeps},
+                                        {"few", few},
+                                        {"few-calls", fewCalls},
+                                        {"steady", steady},
+                                        {"three-meetings", threeMeetings},
+                                        {"timer", timer, End::kKeeps, Start::kAlone}};
   return kTable;
 }
 
