@@ -73,11 +73,15 @@ TEST_P(Mismatch, EveryRankHasBothSides) {
   ASSERT_TRUE(ranks.isReady());
   std::vector<std::string> texts(static_cast<size_t>(nranks));
   const Clock::time_point start = Clock::now();
+  // A rank that is still inside its first call when the second ones clash would get the cause
+  // there.
+  std::barrier firstIsOver(nranks);
   ranks.run([&, what = std::string(what)](int rank, omnesComm_t comm) {
     std::vector<float> in(20 * kCount, 1.0f), out(20 * kCount, kPoison), warm(4);
     EXPECT_EQ(
         describe(omnesAllReduce(in.data(), warm.data(), 4, omnesFloat32, omnesSum, comm, nullptr)),
         "0");
+    firstIsOver.arrive_and_wait();
     const omnesResult_t result = secondCall(what, rank == nranks - 1, in, &out, comm);
     EXPECT_EQ(result, omnesInvalidUsage) << describe(result);
     // An all-gather puts its own block in its place at once.

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "base/clock.h"
+#include "transports/streams.h"
 #include "transports/tcp/tcp.h"
 
 namespace omnes::tests {
@@ -33,7 +34,7 @@ TcpWorld::TcpWorld(const TcpWorldOptions& options)
       peers[peer] = {description.text, description.bytes, -1, mesh.take(rank, peer)};
     if (outcome == Outcome::kOk) outcome = table.connect(raw, peers.data());
     if (outcome != Outcome::kOk) throw std::runtime_error(raw->error);
-    links_.emplace_back(nranks_);
+    links_.emplace_back(nranks_, transports::slotBytesFor(nranks_, options.slotBytes));
     links_.back().add(std::move(endpoint), members);
   }
 }
