@@ -284,8 +284,8 @@ TEST(Transports, HostsWithoutANetworkAreRefusedByName) {
   }
 }
 
-TEST(Transports, DifferentListsAreRefusedOnAllRanks) {
-  const auto results = joinWith(3, [](int rank, omnesConfig_t* config) {
+TEST(Transports, DifferentListsAreRefusedOnBothRanks) {
+  const auto results = joinWith(2, [](int rank, omnesConfig_t* config) {
     config->transports = rank == 1 ? "^shm" : "shm,tcp";
   });
   for (const std::string& result : results) {

@@ -119,12 +119,14 @@ TEST_P(Carried, RankThatHasLeftIsNamedWhenItIsNeeded) {
 INSTANTIATE_TEST_SUITE_P(Transports, Carried, ::testing::ValuesIn(carriers()),
                          [](const auto& entry) { return std::string(entry.param.name); });
 
-TEST(Transports, DifferentSocketsAreRefusedOnAllRanks) {
+// Two ranks: a third one that comes when the first two have ended their meeting, and their
+// processes, finds nobody to tell it why.
+TEST(Transports, DifferentSocketsAreRefusedOnBothRanks) {
   ProcessGroup group;
   const std::string address = freshAddress();
-  for (const char* rank : {"0", "1", "2"})
+  for (const char* rank : {"0", "1"})
     group.start({OMNES_RANK_PROGRAM, "few"}, {{"OMNES_COMM_ID", address},
-                                              {"OMNES_NRANKS", "3"},
+                                              {"OMNES_NRANKS", "2"},
                                               {"OMNES_RANK", rank},
                                               {"OMNES_TCP_SOCKETS", rank[0] == '1' ? "2" : "3"}});
   for (const ProcessResult& result : group.waitForAll(kLimit))
