@@ -93,6 +93,8 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(const MeetingPoint& point, 
       new Rendezvous(point, rank, nranks, clock, abortFd));  // NOLINT: private
   const Status connected = self->connect(deadline);
   if (!connected.isOk()) {
+    if (ownHost == nullptr && isAborted(self->limits(deadline)))
+      self->tellOfAbort(settings, connected);
     // Once connected, losing its rank 0 ends the host in order, after it has told the others.
     if (ownHost != nullptr) ownHost->stop();
     return connected;
@@ -182,6 +184,19 @@ void Rendezvous::tellGivingUp(const Status& why) {
   (void)sendAll(fd_.get(), bytesOf(*frame), soon,
                 "giving up");  // they will see the connection close in any case
   saidGoodbye_ = true;
+}
+
+void Rendezvous::tellOfAbort(const std::string& settings, const Status& why) {
+  abortFd_ = -1;
+  const Deadline soon = Deadline::afterMs(clock_, kGoodbyeMs);
+  if (!connect(soon).isOk()) return;
+  const JoinInfo info{processToken(), static_cast<uint32_t>(::getpid()), base::hostname(),
+                      settings};
+  const SharedFrame frame =
+      encodeFrame(FrameType::kJoin, Code::kOk, rank_, wireMs(soon, clock_), info.encode());
+  if (!send(frame, limits(soon), "telling of an abort").isOk()) return;
+  tellGivingUp(Status(Code::kRemoteError, "rank " + std::to_string(rank_) +
+                                              " could not join: " + std::string(why.message())));
 }
 
 Status Rendezvous::takeMet(const Frame& frame) {
