@@ -7,6 +7,9 @@ they are ended. The exit code is that of the rank that failed first (128 + signa
 
 The kernel ends the ranks when this launcher is killed. (The children of a rank are the rank's affair.)
 
+With --hosts H the ranks run on H hosts of hosts.py, in order: the first ones on host 0, where OMNES_COMM_ID leads. The hosts
+are made before and gone afterwards.
+
 With --plain one process is started with the environment as it is. perf/run starts mpirun so, since the one of Open MPI 5
 may end its whole process group when a rank fails, and that would be the caller's.
 """
@@ -19,7 +22,10 @@ import subprocess
 import sys
 import time
 
+import hosts
+
 PR_SET_PDEATHSIG = 1
+HOST_PORT = 29500  # nobody else is on a host that was just made
 GRACE_SECONDS = 3.0  # a rank learns of a dead peer within one second; more than that is a hang
 
 
@@ -56,6 +62,15 @@ def start(ranks, count, command, plain):
         # A session of its own: a terminal's Ctrl-C then reaches the ranks once, from here, and a rank's children end with it.
         ranks.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True,
                                       preexec_fn=prepare))
+
+
+def start_on_hosts(ranks, world, counts, command):
+    """The ranks of host 0 first, then those of host 1, and so on."""
+    where = f"{world.address(0)}:{HOST_PORT}"
+    for host, count in enumerate(counts):
+        for _ in range(count):
+            environment = dict(os.environ, OMNES_COMM_ID=where, OMNES_RANK=str(len(ranks)), OMNES_NRANKS=str(sum(counts)))
+            ranks.append(world.popen(host, command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True))
 
 
 def send(ranks, number):
@@ -97,12 +112,25 @@ def wait_all(ranks):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", type=int, default=1, metavar="N", help="number of processes")
+    parser.add_argument("--hosts", type=int, metavar="H", help="spread the processes over H network namespaces (as root)")
+    parser.add_argument("--ranks-per-host", default="", metavar="N,N,...", help="how many on each host; default: even")
+    parser.add_argument("--ipv6", action="store_true", help="hosts that have IPv6 only")
     parser.add_argument("--plain", action="store_true", help="one process, no variables set")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if options.n < 1 or not command:
         parser.error("give -n N (at least 1) and a program")
+    counts = []
+    if options.hosts is None and (options.ranks_per_host or options.ipv6):
+        parser.error("--ranks-per-host and --ipv6 go with --hosts")
+    if options.hosts is not None:
+        if options.plain:
+            parser.error("--plain and --hosts exclude each other")
+        try:
+            counts = hosts.spread(options.n, options.hosts, options.ranks_per_host)
+        except ValueError as error:
+            parser.error(str(error))
     interrupts = []
     ranks = []
 
@@ -113,12 +141,17 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, forward)
     try:
-        start(ranks, options.n, command, options.plain)
-        status = wait_all(ranks)
-    except OSError as error:
+        if counts:
+            with hosts.World(len(counts), use_ipv4=not options.ipv6) as world:
+                start_on_hosts(ranks, world, counts, command)
+                status = wait_all(ranks)
+        else:
+            start(ranks, options.n, command, options.plain)
+            status = wait_all(ranks)
+    except (OSError, subprocess.SubprocessError, hosts.Unavailable) as error:
         print(f"launch: {error}", file=sys.stderr)
         send(ranks, signal.SIGKILL)
-        return 127
+        return 2 if isinstance(error, hosts.Unavailable) else 127
     if interrupts:
         return 128 + interrupts[0]
     return status

@@ -6,7 +6,11 @@
 
 omnes_build_packages="g++ meson ninja-build pkg-config python3 libhwy-dev libsodium-dev nlohmann-json3-dev libcli11-dev"
 omnes_test_packages="libgtest-dev"
-omnes_mpi_packages="openmpi-bin"  # a launcher: nothing links it
+omnes_mpi_packages="openmpi-bin"  # a launcher for perf/run: nothing links it
+omnes_hosts_packages="iproute2"   # network namespaces
+# Both launchers with both compilers: the tests run programs of the one MPI under the launcher of the other. libpmix-dev lets
+# omnesCommInitEnv meet through the launcher. 54 MiB more to fetch on Debian 12.
+omnes_launch_packages="openmpi-bin mpich libopenmpi-dev libmpich-dev libpmix-dev iproute2"
 
 omnes_say() { printf '== %s\n' "$*"; }
 omnes_die() {
@@ -22,7 +26,9 @@ omnes_program_of() {
     ninja-build) echo ninja ;;
     pkg-config) echo pkg-config ;;
     python3) echo python3 ;;
-    openmpi-bin) echo mpirun ;;
+    openmpi-bin) echo mpirun.openmpi ;;
+    mpich) echo mpirun.mpich ;;
+    iproute2) echo ip ;;
   esac
 }
 

@@ -161,11 +161,18 @@ OMNES_EXPORT const char* omnesGetErrorString(omnesResult_t result);
  * call. Any thread. */
 OMNES_EXPORT const char* omnesGetLastError(omnesComm_t comm);
 
+/* For code on top of omnes, such as omnes_mpi.h or a binding, that reports failures as omnes does:
+ * omnesGetLastError(NULL) of this thread is a copy of text from here on. Any thread.
+ * Returns result; omnesInvalidArgument: text is NULL, or result is no failure. */
+OMNES_EXPORT omnesResult_t omnesSetLastError(omnesResult_t result, const char* text);
+
 /* ---- making and ending communicators --------------------------------------------------------- */
 
-/* Makes an id for a new communicator and starts listening for its ranks: this process must live
- * until they have met. omnesSuccess; omnesInvalidArgument: uniqueId is NULL; omnesSystemError: no
- * socket or no randomness. Any thread. */
+/* Makes an id for a new communicator and starts listening for its ranks, at an address that other
+ * hosts reach (OMNES_IFNAME, OMNES_PORT_RANGE): this process must live until they have met.
+ * omnesSuccess; omnesInvalidArgument: uniqueId is NULL, or a variable that is not valid;
+ * omnesInvalidUsage: OMNES_IFNAME names no interface that can be used; omnesSystemError: no socket,
+ * no free port of the range or no randomness. Any thread. */
 OMNES_EXPORT omnesResult_t omnesGetUniqueId(omnesUniqueId* uniqueId);
 
 /* Joins a communicator of nranks ranks as `rank` (0-based). Collective: returns when all ranks
@@ -195,10 +202,11 @@ OMNES_EXPORT omnesResult_t omnesCommInitAll(omnesComm_t* comms, int nranks, cons
 
 /* Joins the communicator that the environment describes: OMNES_RANK and OMNES_NRANKS, or what the
  * launcher sets (Open MPI, MPICH/Hydra, Slurm, torchrun). The ranks meet at
- * OMNES_COMM_ID=host:port, else, when the launcher says that all ranks are on this host, at an
- * abstract socket named by job and user. config may be NULL. As omnesCommInitRank;
- * omnesInvalidUsage also when rank, size or meeting point cannot be found: the message names the
- * variable to set. Any thread. */
+ * OMNES_COMM_ID=host:port, else where rank 0 says through the launcher's PMIx server if it has one
+ * (Open MPI), else, when the launcher says that all ranks are on this host, at an abstract socket
+ * named by job and user. config may be NULL. As omnesCommInitRank; omnesInvalidUsage also when
+ * rank, size or meeting point cannot be found: the message names the variable to set. Any thread;
+ * a process that makes several makes them in the same order as the others. */
 OMNES_EXPORT omnesResult_t omnesCommInitEnv(omnesComm_t* comm, const omnesConfig_t* config);
 
 /* Ends the use of a communicator: waits until this rank's operations are done, in streams too, and

@@ -1,4 +1,5 @@
 // Making communicators.
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/log.h"
 #include "core/bootstrap/launch_env.h"
 #include "core/bootstrap/meeting_point.h"
+#include "core/bootstrap/pmix_meeting.h"
 
 namespace {
 
@@ -115,9 +117,11 @@ Status joinWithId(omnesComm_t* comm, int nranks, const omnesUniqueId& id, int ra
   return join(std::move(plan), blocking, comm);
 }
 
-Status makeId(omnesUniqueId* uniqueId) {
+Status makeId(omnesUniqueId* uniqueId, bool isLocal) {
   if (uniqueId == nullptr) return Status(Code::kInvalidArgument, "uniqueId is NULL");
-  OMNES_ASSIGN_OR_RETURN(bootstrap::HostedId made, bootstrap::makeHostedId());
+  OMNES_ASSIGN_OR_RETURN(const Config config, readEnvironment());
+  const bootstrap::NetworkOptions network{config.interfaces.value, config.portRange.value, ""};
+  OMNES_ASSIGN_OR_RETURN(bootstrap::HostedId made, bootstrap::makeHostedId({isLocal, network, ""}));
   std::memcpy(uniqueId->internal, made.id.data(), made.id.size());
   return Status::ok();
 }
@@ -128,7 +132,7 @@ Status joinAll(omnesComm_t* comms, int nranks) {
   OMNES_ASSIGN_OR_RETURN(const Config environment, readEnvironment());
   OMNES_ASSIGN_OR_RETURN(const Wish wish, readWish(environment, nullptr));
   omnesUniqueId id;
-  OMNES_RETURN_IF_ERROR(makeId(&id));
+  OMNES_RETURN_IF_ERROR(makeId(&id, true));
   std::vector<JoinPlan> plans;
   std::vector<omnesComm_t*> places;
   for (int rank = 0; rank < nranks; ++rank) {
@@ -146,8 +150,16 @@ Status joinByEnvironment(omnesComm_t* comm, const omnesConfig_t* config) {
   const omnes::base::LauncherVariables launcher = omnes::base::launcherVariables();
   OMNES_ASSIGN_OR_RETURN(bootstrap::LaunchInfo info,
                          bootstrap::readLaunchInfo(environment, launcher));
+  const omnes::base::Clock& clock = omnes::base::Clock::monotonic();
+  const bootstrap::WaitLimits limits{
+      omnes::base::Deadline::afterMs(clock, wish.settings.initTimeoutMs), &clock};
   OMNES_ASSIGN_OR_RETURN(bootstrap::MeetingPoint point,
-                         bootstrap::readMeetingPoint(environment, launcher, info));
+                         bootstrap::findMeetingPoint(environment, launcher, info, limits));
+  if (!limits.deadline.isNever()) {  // what is left of it
+    const auto left = limits.deadline.remaining(clock);
+    wish.settings.initTimeoutMs =
+        std::max<int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 1);
+  }
   JoinPlan plan{std::move(point), static_cast<int32_t>(info.rank),
                 static_cast<int32_t>(info.nranks), std::move(wish.settings)};
   return join(std::move(plan), wish.blocking, comm);
@@ -156,7 +168,7 @@ Status joinByEnvironment(omnesComm_t* comm, const omnesConfig_t* config) {
 }  // namespace
 
 omnesResult_t omnesGetUniqueId(omnesUniqueId* uniqueId) {
-  return guard([&] { return makeId(uniqueId); });
+  return guard([&] { return makeId(uniqueId, false); });
 }
 
 omnesResult_t omnesCommInitRank(omnesComm_t* comm, int nranks, omnesUniqueId commId, int rank) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <memory>
 
 #include "base/text.h"
 
@@ -220,6 +221,9 @@ Result<Config> Config::fromVariables(const char* const* variables) {
   if (auto name = expandLogFileName(config.debugFile.value, "", 0); !name.isOk()) {
     return name.status().withContext("OMNES_DEBUG_FILE");
   }
+  if (auto range = parsePortRange(config.portRange.value); !range.isOk()) {
+    return range.status().withContext("OMNES_PORT_RANGE");
+  }
   config.warnings = unknownNames(variables);
   return config;
 }
@@ -256,14 +260,16 @@ bool Config::isRowSet(size_t row) const {
 }
 
 std::span<const SettingInfo> settingTable() {
-  static const std::vector<SettingInfo> table = [] {
-    std::vector<SettingInfo> rows;
+  // Never destroyed: threads may still be inside calls when main() returns.
+  static const std::vector<SettingInfo>& table = *[] {
+    auto made = std::make_unique<std::vector<SettingInfo>>();
+    std::vector<SettingInfo>& rows = *made;
     const Config defaults;
     visitSettings(defaults, [&](const auto&, const char* name, const auto& row,
                                 const char* sentence) {
       rows.push_back({name, row.kind(), row.show(row.preset), row.valid(), row.unit(), sentence});
     });
-    return rows;
+    return made.release();
   }();
   return table;
 }
@@ -329,6 +335,9 @@ LauncherVariables launcherVariables(const char* const* variables) {
       found.jobId.append(".").append(step);
     }
   }
+  found.pmixJob = lookUp(variables, "PMIX_NAMESPACE");
+  found.pmixRank = intVariable(variables, "PMIX_RANK", 0);
+  found.pmiFd = intVariable(variables, "PMI_FD", 0);
   found.masterAddress = lookUp(variables, "MASTER_ADDR");
   found.masterPort = intVariable(variables, "MASTER_PORT", 1);
   return found;

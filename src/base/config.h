@@ -89,6 +89,9 @@ struct LauncherVariables {
   std::string jobId;          // the same on all ranks of the job; empty = unknown
   std::string masterAddress;  // MASTER_ADDR
   std::optional<int> masterPort;
+  std::string pmixJob;          // PMIX_NAMESPACE: a PMIx server may answer this process
+  std::optional<int> pmixRank;  // PMIX_RANK
+  std::optional<int> pmiFd;     // PMI_FD: the socket to the process manager of MPICH
 
   bool isLaunched() const { return !launcher.empty(); }
   // True when the launcher says so; false when it says otherwise or nothing.

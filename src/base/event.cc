@@ -9,7 +9,7 @@
 namespace omnes::base {
 
 Result<EventFd> EventFd::open() {
-  UniqueFd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  UniqueFd fd = UniqueFd::open([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
   if (!fd.isOpen()) return Status::fromErrno(errno, "cannot make an eventfd");
   return EventFd(std::move(fd));
 }
@@ -31,7 +31,7 @@ bool EventFd::drain() const {
 }
 
 Result<Epoll> Epoll::open() {
-  UniqueFd fd(epoll_create1(EPOLL_CLOEXEC));
+  UniqueFd fd = UniqueFd::open([] { return ::epoll_create1(EPOLL_CLOEXEC); });
   if (!fd.isOpen()) return Status::fromErrno(errno, "cannot make an epoll set");
   return Epoll(std::move(fd));
 }

@@ -9,9 +9,9 @@
 #include <cstdio>
 #include <iterator>
 #include <mutex>
-#include <new>
 
 #include "base/fd.h"
+#include "base/fork.h"
 #include "base/text.h"
 
 namespace omnes::base {
@@ -41,12 +41,9 @@ struct LogState {
   std::string host = "unknown";
 };
 
-// Never destroyed: threads of the library may log while static objects go away.
-LogState& state() {
-  alignas(LogState) static unsigned char storage[sizeof(LogState)];
-  static LogState* const state = new (storage) LogState;
-  return *state;
-}
+// A forked child begins with an unconfigured log: the lock of its parent's may be held by a thread
+// that it does not have.
+constinit PerProcess<LogState> logState;
 
 std::atomic<bool> versionLogged{false};
 thread_local bool isInsideSink = false;
@@ -87,13 +84,15 @@ void writeAll(int fd, const char* bytes, size_t count) {
 
 Result<UniqueFd> openLogFile(const std::string& pattern) {
   OMNES_ASSIGN_OR_RETURN(const std::string name, expandLogFileName(pattern, hostname(), getpid()));
-  int fd;
+  UniqueFd fd;
   do {
-    fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
-  } while (fd < 0 && errno == EINTR);
-  if (fd < 0)
+    fd = UniqueFd::open([&name] {
+      return ::open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+    });
+  } while (!fd.isOpen() && errno == EINTR);
+  if (!fd.isOpen())
     return Status::fromErrno(errno, "cannot open the log file '" + name + "' (OMNES_DEBUG_FILE)");
-  return UniqueFd(fd);
+  return fd;
 }
 
 }  // namespace
@@ -149,7 +148,7 @@ Status configureLog(const LogSettings& settings) {
   if (!settings.filePattern.empty() && settings.level != DebugLevel::kNone) {
     OMNES_ASSIGN_OR_RETURN(file, openLogFile(settings.filePattern));
   }
-  LogState& log = state();
+  LogState& log = logState.get();
   const std::lock_guard lock(log.mutex);
   std::swap(log.file, file);
   // Relaxed: a process only looks for its own id, which only its own threads store.
@@ -163,7 +162,7 @@ Status configureLog(const LogSettings& settings) {
 }
 
 void setLogSink(LogSink sink, void* cookie) {
-  LogState& log = state();
+  LogState& log = logState.get();
   const std::lock_guard lock(log.mutex);
   log.sink = sink;
   log.cookie = cookie;
@@ -178,7 +177,7 @@ void logVersion(const char* version) {
 namespace internal {
 
 void writeLog(LogLevel level, LogSubsystem subsystem, const char* format, ...) {
-  LogState& log = state();
+  LogState& log = logState.get();
   const int savedErrno =
       errno;  // a line between a failed call and its report must not change the report
   // Asked before the lock is taken: in a forked child it may be held by a thread that does not

@@ -21,8 +21,8 @@ namespace {
 // Allocation goes piece by piece: a signal makes the kernel undo the piece under way, so that with
 // a timer running one large piece might never end.
 constexpr size_t kPieceBytes = size_t{1} << 20;
-// Ranks that start together all see the same memory as available: each looks again while it allocates, so that together
-// they are refused before the machine runs out.
+// Ranks that start together all see the same memory as available: each looks again while it
+// allocates, so that together they are refused before the machine runs out.
 constexpr size_t kLookAgainBytes = size_t{64} << 20;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
@@ -81,7 +81,8 @@ Result<UniqueFd> createSharedMemory(const char* name, size_t bytes) {
   uint64_t available = availableMemoryBytes();
   if (available != 0 && bytes > available) return outOfMemory(ENOMEM, bytes, available);
 
-  UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  UniqueFd fd =
+      UniqueFd::open([name] { return ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING); });
   if (!fd.isOpen()) return Status::fromErrno(errno, "cannot create shared memory (memfd_create)");
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
     return Status::fromErrno(errno,
@@ -102,9 +103,9 @@ Result<UniqueFd> createSharedMemory(const char* name, size_t bytes) {
   return fd;
 }
 
-Result<Mapping> mapShared(const UniqueFd& fd, size_t bytes) {
+Result<Mapping> mapShared(int fd, size_t bytes) {
   if (bytes == 0) return Status(Code::kInvalidArgument, "cannot map 0 bytes of shared memory");
-  const int seals = fcntl(fd.get(), F_GET_SEALS);
+  const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0) return Status::fromErrno(errno, "the descriptor is not sealable shared memory");
   if ((seals & F_SEAL_SHRINK) == 0) {
     return Status(
@@ -112,7 +113,7 @@ Result<Mapping> mapShared(const UniqueFd& fd, size_t bytes) {
         "the shared memory is not sealed against shrinking, so its maker could cut it off");
   }
   struct stat info;
-  if (fstat(fd.get(), &info) != 0)
+  if (fstat(fd, &info) != 0)
     return Status::fromErrno(errno, "cannot ask for the size of shared memory");
   if (static_cast<uint64_t>(info.st_size) != bytes) {
     return Status(Code::kRemoteError, "the shared memory has " + std::to_string(info.st_size) +
@@ -122,7 +123,7 @@ Result<Mapping> mapShared(const UniqueFd& fd, size_t bytes) {
   if (static_cast<uint64_t>(info.st_blocks) * 512 < bytes) {
     return Status(Code::kRemoteError, "the shared memory has pages that were never allocated");
   }
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
   if (data == MAP_FAILED) {
     return Status::fromErrno(errno,
                              "cannot map " + std::to_string(bytes) + " bytes of shared memory");

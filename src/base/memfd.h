@@ -58,11 +58,11 @@ class Mapping {
 // there is not enough memory the error states the bytes needed and those available.
 Result<UniqueFd> createSharedMemory(const char* name, size_t bytes);
 
-// Maps all of a descriptor made by createSharedMemory(), here or by a peer. A descriptor that has
-// another size, is not sealed against shrinking or has unallocated pages is refused before it is
-// mapped. The mapping keeps the memory alive; the descriptor may be closed. Page tables are filled
-// at once.
-Result<Mapping> mapShared(const UniqueFd& fd, size_t bytes);
+// Maps all of a descriptor made by createSharedMemory(), here or by a peer; borrows it. One that
+// has another size, is not sealed against shrinking or has unallocated pages is refused before it
+// is mapped. The mapping keeps the memory alive; the descriptor may be closed. Page tables are
+// filled at once.
+Result<Mapping> mapShared(int fd, size_t bytes);
 
 // Bytes that a new allocation may expect to get: the least of what the system has available and
 // what each level of the control group still allows, page cache counted as free. An estimate, and

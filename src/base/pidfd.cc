@@ -10,8 +10,8 @@ namespace omnes::base {
 
 Result<UniqueFd> openPidfd(pid_t pid) {
   // By number: glibc has had the wrapper since 2.36 only.
-  const long fd = syscall(SYS_pidfd_open, pid, 0);
-  if (fd >= 0) return UniqueFd(static_cast<int>(fd));
+  UniqueFd fd = UniqueFd::open([pid] { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); });
+  if (fd.isOpen()) return fd;
   const int error = errno;
   if (error == ESRCH) {
     return Status(Code::kRemoteError, "process " + std::to_string(pid) + " has ended");

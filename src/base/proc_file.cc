@@ -25,7 +25,8 @@ void addAncestors(std::vector<std::string>& directories, const std::string& root
 }  // namespace
 
 std::string readProcFile(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd =
+      UniqueFd::open([&path] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
   std::string text;
   char buffer[4096];
   while (fd.isOpen()) {

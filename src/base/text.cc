@@ -97,6 +97,29 @@ std::string formatSize(uint64_t bytes) {
   return std::to_string(bytes) + kSuffixes[unit];
 }
 
+Result<PortRange> parsePortRange(std::string_view text) {
+  if (text.empty()) return PortRange{};
+  const size_t dash = text.find('-', 1);
+  const Result<int64_t> first = parseInt(text.substr(0, dash));
+  const Result<int64_t> last =
+      dash == std::string_view::npos ? first : parseInt(text.substr(dash + 1));
+  if (!first.isOk() || !last.isOk() || first.value() < 1 || last.value() > 65535 ||
+      first.value() > last.value()) {
+    return Status(Code::kInvalidArgument,
+                  "'" + std::string(text) +
+                      "' is not a range of ports; use one port or FIRST-LAST, from 1 to 65535, "
+                      "such as 5000-5100");
+  }
+  return PortRange{static_cast<uint16_t>(first.value()), static_cast<uint16_t>(last.value())};
+}
+
+std::string formatPortRange(PortRange range) {
+  if (range.isAny()) return {};
+  std::string text = std::to_string(range.first);
+  if (range.last != range.first) text.append("-").append(std::to_string(range.last));
+  return text;
+}
+
 std::string toLower(std::string_view text) {
   std::string result(text);
   std::transform(result.begin(), result.end(), result.begin(), lower);

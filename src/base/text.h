@@ -26,6 +26,18 @@ Result<uint64_t> parseSize(std::string_view text);
 // The shortest text that parseSize reads back as `bytes`: "0", "100", "64K", "1536K", "1G".
 std::string formatSize(uint64_t bytes);
 
+// Ports that a listener may take: "5000" or "5000-5100". The default, 0 to 0, is the system's
+// choice.
+struct PortRange {
+  uint16_t first = 0;
+  uint16_t last = 0;
+  bool isAny() const { return first == 0; }
+};
+// An empty text is the system's choice. Ports count from 1, and a range must not be empty.
+Result<PortRange> parsePortRange(std::string_view text);
+// As parsePortRange reads it back.
+std::string formatPortRange(PortRange range);
+
 // ASCII only; the locale plays no part.
 std::string toLower(std::string_view text);
 bool equalsIgnoreCase(std::string_view a, std::string_view b);

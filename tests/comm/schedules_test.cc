@@ -154,6 +154,8 @@ class Player {
     return comms_[static_cast<size_t>(comm)]->handles[static_cast<size_t>(rank_)] != nullptr &&
            dead_.count(comm) == 0;
   }
+  // No thread of ours is about to.
+  bool mayEnd(int comm) const { return isAlive(comm) && othersEnd_.count(comm) == 0; }
   bool mayFail(int comm) const {
     return comms_[static_cast<size_t>(comm)]->mayFail.load(std::memory_order_acquire);
   }
@@ -203,12 +205,12 @@ class Player {
     for (size_t i = first; i < behind; ++i) {
       Shared& shared = *comms_[static_cast<size_t>(script_.steps[i].comm)];
       shared.mayFail.store(true, std::memory_order_release);
-      if (isAlive(script_.steps[i].comm)) abortHere(script_.steps[i].comm, false);
+      if (mayEnd(script_.steps[i].comm)) abortHere(script_.steps[i].comm, false);
     }
   }
 
   void end(const ScriptStep& step) {
-    if (step.ender != rank_ || !isAlive(step.comm)) return;
+    if (step.ender != rank_ || !mayEnd(step.comm)) return;
     Shared& shared = *comms_[static_cast<size_t>(step.comm)];
     shared.mayFail.store(true, std::memory_order_release);
     omnesComm_t& handle = shared.handles[static_cast<size_t>(rank_)];

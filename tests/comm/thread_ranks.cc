@@ -63,9 +63,21 @@ std::string describe(omnesResult_t result) {
   return text;
 }
 
+std::vector<std::string> hostsOf(const std::vector<int>& ranksPerHost) {
+  std::vector<std::string> out;
+  for (size_t host = 0; host < ranksPerHost.size(); ++host)
+    out.insert(out.end(), static_cast<size_t>(ranksPerHost[host]),
+               "test-host-" + std::to_string(host));
+  return out;
+}
+
 ThreadRanks::ThreadRanks(int nranks, RanksOptions options)
     : options_(std::move(options)), comms_(static_cast<size_t>(nranks), nullptr) {
-  if (options_.algo.empty() && options_.deterministic == OMNES_CONFIG_UNDEF_INT) {
+  const bool isPlain = options_.algo.empty() && options_.transports.empty() &&
+                       options_.hostIds.empty() &&
+                       options_.deterministic == OMNES_CONFIG_UNDEF_INT &&
+                       options_.timeoutMs == OMNES_CONFIG_UNDEF_INT;
+  if (isPlain) {
     const Watchdog watchdog("omnesCommInitAll", options_.limit);
     const std::string result = describe(omnesCommInitAll(comms_.data(), nranks, nullptr));
     EXPECT_EQ(result, "0");
@@ -78,7 +90,10 @@ ThreadRanks::ThreadRanks(int nranks, RanksOptions options)
   runThreads(nranks, "omnesCommInitRankConfig", options_.limit, [&](int rank) {
     omnesConfig_t config = OMNES_CONFIG_INITIALIZER;
     if (!options_.algo.empty()) config.algo = options_.algo.c_str();
+    if (!options_.transports.empty()) config.transports = options_.transports.c_str();
+    if (!options_.hostIds.empty()) config.hostId = options_.hostIds[rank].c_str();
     config.deterministic = options_.deterministic;
+    config.timeoutMs = options_.timeoutMs;
     results[rank] = describe(omnesCommInitRankConfig(&comms_[rank], nranks, id, rank, &config));
   });
   ready_ = true;

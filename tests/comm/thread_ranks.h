@@ -38,6 +38,9 @@ inline constexpr bool kSanitized = OMNES_TEST_SANITIZED != 0;
 struct RanksOptions {
   std::string algo = {};  // empty: the library chooses
   int deterministic = OMNES_CONFIG_UNDEF_INT;
+  std::string transports = {};            // empty: all
+  std::vector<std::string> hostIds = {};  // by rank; empty: the ranks share their host
+  int timeoutMs = OMNES_CONFIG_UNDEF_INT;
   std::chrono::seconds limit{kSanitized ? 240 : 60};  // of one run()
 };
 
@@ -51,6 +54,9 @@ class Watchdog {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// The host ids of ranks that are dealt to hosts in order: {3, 1} = three on the first, then one.
+std::vector<std::string> hostsOf(const std::vector<int>& ranksPerHost);
 
 class ThreadRanks {
  public:

@@ -10,6 +10,7 @@
 
 #include "core/bootstrap/acceptor.h"
 #include "core/bootstrap/local_channel.h"
+#include "fault/attacker.h"
 #include "unit/bootstrap_ranks.h"
 
 namespace omnes::core::bootstrap {
@@ -28,59 +29,6 @@ base::UniqueFd connectTo(const std::string& address) {
   return attempt.isOk() ? std::move(attempt.value().fd) : base::UniqueFd();
 }
 
-// Throws things at an address until told to stop, in turn: nothing, three bytes, much noise,
-// silence, and an honest looking hello.
-class Attacker {
- public:
-  Attacker(std::string address, uint64_t commId, unsigned seed)
-      : address_(std::move(address)), commId_(commId), random_(seed), thread_([this] { run(); }) {}
-  ~Attacker() {
-    // Relaxed: only ends the loop; join orders the rest.
-    stop_.store(true, std::memory_order_relaxed);
-    thread_.join();
-  }
-  unsigned attacks() const { return attacks_.load(std::memory_order_relaxed); }
-
- private:
-  void run() {
-    std::vector<base::UniqueFd> silent;
-    while (!stop_.load(std::memory_order_relaxed)) {
-      base::UniqueFd fd = connectTo(address_);
-      if (!fd.isOpen()) return;  // the listener has gone
-      attack(fd);
-      silent.push_back(std::move(fd));
-      if (silent.size() > 100) silent.erase(silent.begin(), silent.begin() + 50);
-      attacks_.fetch_add(1, std::memory_order_relaxed);
-    }
-  }
-  void attack(base::UniqueFd& fd) {
-    switch (random_() % 5) {
-      case 0: fd.reset(); break;
-      case 1: sendSome(fd.get(), bytesOf("abc")); break;
-      case 2: {
-        std::vector<uint8_t> noise(65536);
-        for (uint8_t& byte : noise) byte = static_cast<uint8_t>(random_());
-        sendSome(fd.get(), noise);
-        break;
-      }
-      case 3: break;
-      case 4: {
-        ProofInitiator proof(Secret::derive("test", bytesOf("guess")),
-                             {commId_, 2, 1, kNoRank, LinkKind::kMeeting});
-        driveProof(fd.get(), proof);
-        break;
-      }
-    }
-  }
-
-  const std::string address_;
-  const uint64_t commId_;
-  std::mt19937 random_;
-  std::atomic<bool> stop_{false};
-  std::atomic<unsigned> attacks_{0};
-  std::thread thread_;  // last: starts when the rest is there
-};
-
 class Hostile : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Hostile, JoinsSucceedAmongStrangers) {
@@ -89,7 +37,10 @@ TEST_P(Hostile, JoinsSucceedAmongStrangers) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Meetable meetable = freshId(GetParam());
-    Attacker attacker(meetable.point.address, meetable.point.commId, seed);
+    const MeetingPoint& point = meetable.point;
+    Attacker attacker(seed);
+    attacker.add(
+        overhear(point.address, point.secret, {point.commId, 2, 1, kNoRank, LinkKind::kMeeting}));
     const auto start = realClock().now();
     // Not before it has begun.
     ASSERT_TRUE(eventually([&] { return attacker.attacks() > 4; }));

@@ -11,7 +11,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "perf"))
 import driver  # noqa: E402
+import hosts  # noqa: E402
 
 LAUNCH = [sys.executable, str(ROOT / "perf/launch.py")]
 
@@ -100,6 +102,28 @@ class LaunchTest(unittest.TestCase):
             self.assertEqual(["got0", "got1"], sorted(path.name for path in Path(folder).glob("got*")))
 
 
+class SpreadTest(unittest.TestCase):
+    def test_even_and_given(self):
+        self.assertEqual([2, 2], hosts.spread(4, 2))
+        self.assertEqual([2, 2, 1], hosts.spread(5, 3))
+        self.assertEqual([3, 1], hosts.spread(4, 2, "3,1"))
+
+    def test_what_does_not_add_up_is_said(self):
+        for ranks, count, given, text in ((4, 0, "", "1 to 64"), (99, 65, "", "1 to 64"), (2, 3, "", "fewer than 3 hosts"),
+                                          (4, 2, "3,0", "list of numbers"), (4, 2, "3,x", "list of numbers"),
+                                          (4, 2, "4", "is for 1 hosts"), (4, 2, "3,2", "adds up to 5")):
+            with self.subTest(given=given, count=count), self.assertRaisesRegex(ValueError, text):
+                hosts.spread(ranks, count, given)
+
+    def test_launcher_refuses(self):
+        for arguments, text in ((["--ranks-per-host", "1,1"], "go with --hosts"), (["--hosts", "3"], "fewer than 3 hosts"),
+                                (["--hosts", "2", "--plain"], "exclude each other")):
+            with self.subTest(arguments=arguments):
+                result = subprocess.run(LAUNCH + ["-n", "2", *arguments, "--", "true"], capture_output=True, text=True, timeout=30)
+                self.assertEqual(2, result.returncode)
+                self.assertIn(text, result.stderr)
+
+
 class CommandTest(unittest.TestCase):
     def run_perf(self, *arguments):
         return subprocess.run([str(ROOT / "perf/run"), *arguments], capture_output=True, text=True, timeout=30,
@@ -107,7 +131,23 @@ class CommandTest(unittest.TestCase):
 
     def test_refusals_come_before_any_work(self):
         for arguments, text in ((["none_perf"], "no binary \"none_perf\"; there are:"), (["--procs", "0"], "--procs takes"),
-                                (["--np"], "--np takes"), (["--np", "2", "--procs", "2"], "exclude each other")):
+                                (["--np"], "--np takes"), (["--np", "2", "--procs", "2"], "exclude each other"),
+                                (["--hosts", "0"], "--hosts takes"), (["--ranks-per-host", "1,1"], "goes with --hosts")):
+            with self.subTest(arguments=arguments):
+                result = self.run_perf(*arguments)
+                self.assertEqual(2, result.returncode)
+                self.assertIn(text, result.stderr)
+                self.assertNotIn("==", result.stdout)
+
+    def test_hosts_that_do_not_add_up(self):
+        if os.geteuid() != 0:
+            result = self.run_perf("--hosts", "2")
+            self.assertIn("needs root", result.stderr)
+            return
+        for arguments, text in ((["--hosts", "2", "--np", "2"], "exclude each other"),
+                                (["--hosts", "2", "--ranks-per-host", "1,1,1"], "is for 3 hosts"),
+                                (["--hosts", "2", "--procs", "3", "--ranks-per-host", "1,1"], "adds up to 2"),
+                                (["--hosts", "5", "--procs", "2"], "fewer than 5 hosts")):
             with self.subTest(arguments=arguments):
                 result = self.run_perf(*arguments)
                 self.assertEqual(2, result.returncode)

@@ -63,7 +63,7 @@ struct Meetable {
   std::shared_ptr<MeetingHost> host;
 };
 inline Meetable freshId(const std::string& address = {}) {
-  auto hosted = makeHostedId(address);
+  auto hosted = makeHostedId({.isLocal = address.empty(), .address = address});
   EXPECT_TRUE(hosted.isOk()) << hosted.status().message();
   auto point = MeetingPoint::fromUniqueId(hosted.value().id);
   EXPECT_TRUE(point.isOk()) << point.status().message();

@@ -4,10 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "base/text.h"
@@ -204,6 +206,42 @@ TEST_F(LogFile, ForkedChildStaysSilent) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_TRUE(read(path("lines")).empty());
+}
+
+// The line under way in another thread holds the parent's log, and a forked child that wants a log
+// of its own has that thread's lock, but not the thread.
+TEST_F(LogFile, ForkedChildConfiguresALogOfItsOwn) {
+  struct Gate {
+    std::atomic<bool> isInside{false}, mayLeave{false};
+  } gate;
+  ASSERT_TRUE(configureLog({DebugLevel::kInfo, kAllLogSubsystems, path("parent")}).isOk());
+  setLogSink(
+      [](void* cookie, LogLevel, const char*, size_t) {
+        auto* inside = static_cast<Gate*>(cookie);
+        inside->isInside.store(true, std::memory_order_release);  // pairs with the wait below
+        inside->isInside.notify_one();
+        inside->mayLeave.wait(false, std::memory_order_acquire);  // pairs with the store below
+      },
+      &gate);
+  std::thread writer([] { OMNES_LOG_ERROR(Init, "from the parent"); });
+  gate.isInside.wait(false, std::memory_order_acquire);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    if (!configureLog({DebugLevel::kInfo, kAllLogSubsystems, path("child")}).isOk()) _exit(1);
+    OMNES_LOG_ERROR(Init, "from the child");
+    _exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  gate.mayLeave.store(true, std::memory_order_release);
+  gate.mayLeave.notify_one();
+  writer.join();
+  setLogSink(nullptr, nullptr);
+  ASSERT_EQ(read(path("child")).size(), 1u);
+  EXPECT_NE(read(path("child"))[0].find("from the child"), std::string::npos);
+  EXPECT_TRUE(read(path("parent")).empty());
 }
 
 }  // namespace

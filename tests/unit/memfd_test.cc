@@ -28,8 +28,8 @@ TEST(Memfd, TwoMappingsShareZeroedMemory) {
   auto fd = createSharedMemory("omnes_test", kBytes);
   ASSERT_TRUE(fd.isOk()) << fd.status().message();
   EXPECT_NE(fcntl(fd.value().get(), F_GETFD) & FD_CLOEXEC, 0);
-  auto one = mapShared(fd.value(), kBytes);
-  auto two = mapShared(fd.value(), kBytes);
+  auto one = mapShared(fd.value().get(), kBytes);
+  auto two = mapShared(fd.value().get(), kBytes);
   ASSERT_TRUE(one.isOk() && two.isOk());
   fd.value().reset();
   EXPECT_EQ(one.value().size(), kBytes);
@@ -96,19 +96,21 @@ TEST(Memfd, AllocationEndsUnderAStormOfSignals) {
 }
 
 TEST(Memfd, ReceivedDescriptorsAreCheckedBeforeTheyAreMapped) {
-  EXPECT_TRUE(mapShared(rawMemfd(4096, F_SEAL_SHRINK), 4096).isOk());
+  EXPECT_TRUE(mapShared(rawMemfd(4096, F_SEAL_SHRINK).get(), 4096).isOk());
   // Not sealed, other sizes than announced, not memory at all, holes.
-  EXPECT_EQ(mapShared(rawMemfd(4096, 0), 4096).status().code(), Code::kRemoteError);
-  EXPECT_EQ(mapShared(rawMemfd(4096, F_SEAL_GROW), 4096).status().code(), Code::kRemoteError);
-  EXPECT_EQ(mapShared(rawMemfd(4096, F_SEAL_SHRINK), 8192).status().code(), Code::kRemoteError);
-  EXPECT_EQ(mapShared(rawMemfd(8192, F_SEAL_SHRINK), 4096).status().code(), Code::kRemoteError);
-  EXPECT_FALSE(mapShared(UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC)), 4096).isOk());
-  EXPECT_FALSE(mapShared(UniqueFd(), 4096).isOk());
-  EXPECT_FALSE(mapShared(rawMemfd(4096, F_SEAL_SHRINK), 0).isOk());
+  EXPECT_EQ(mapShared(rawMemfd(4096, 0).get(), 4096).status().code(), Code::kRemoteError);
+  EXPECT_EQ(mapShared(rawMemfd(4096, F_SEAL_GROW).get(), 4096).status().code(), Code::kRemoteError);
+  EXPECT_EQ(mapShared(rawMemfd(4096, F_SEAL_SHRINK).get(), 8192).status().code(),
+            Code::kRemoteError);
+  EXPECT_EQ(mapShared(rawMemfd(8192, F_SEAL_SHRINK).get(), 4096).status().code(),
+            Code::kRemoteError);
+  EXPECT_FALSE(mapShared(UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC)).get(), 4096).isOk());
+  EXPECT_FALSE(mapShared(UniqueFd().get(), 4096).isOk());
+  EXPECT_FALSE(mapShared(rawMemfd(4096, F_SEAL_SHRINK).get(), 0).isOk());
   UniqueFd sparse(memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(ftruncate(sparse.get(), 1 << 20), 0);
   ASSERT_EQ(fcntl(sparse.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
-  EXPECT_EQ(mapShared(sparse, 1 << 20).status().code(), Code::kRemoteError);
+  EXPECT_EQ(mapShared(sparse.get(), 1 << 20).status().code(), Code::kRemoteError);
 }
 
 TEST(Mapping, MovesItsMemory) {

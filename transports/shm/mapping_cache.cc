@@ -7,6 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/fork.h"
+
 namespace omnes::transports::shm {
 namespace {
 
@@ -17,21 +19,19 @@ struct Cache {
   std::map<Key, std::weak_ptr<base::Mapping>> mappings;  // guarded by mutex
 };
 
-Cache& cache() {
-  // Never destroyed: endpoints may outlive the static destructors of a process that does not
-  // destroy them.
-  static Cache* const instance = std::make_unique<Cache>().release();
-  return *instance;
-}
+// Not destroyed: endpoints may outlive the static destructors of a process that does not destroy
+// them.
+constinit base::PerProcess<Cache> cacheOfProcess;
 
 }  // namespace
 
-base::Result<std::shared_ptr<base::Mapping>> mapOnce(const base::UniqueFd& fd, size_t bytes) {
+base::Result<std::shared_ptr<base::Mapping>> mapOnce(int fd, size_t bytes) {
   struct stat file;
-  if (fstat(fd.get(), &file) != 0) return base::Status::fromErrno(errno, "fstat of shared memory");
-  const std::lock_guard<std::mutex> lock(cache().mutex);
-  std::erase_if(cache().mappings, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<base::Mapping>& known = cache().mappings[{file.st_dev, file.st_ino}];
+  if (fstat(fd, &file) != 0) return base::Status::fromErrno(errno, "fstat of shared memory");
+  Cache& cache = cacheOfProcess.get();
+  const std::lock_guard<std::mutex> lock(cache.mutex);
+  std::erase_if(cache.mappings, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<base::Mapping>& known = cache.mappings[{file.st_dev, file.st_ino}];
   if (std::shared_ptr<base::Mapping> shared = known.lock(); shared && shared->size() == bytes)
     return shared;
   OMNES_ASSIGN_OR_RETURN(base::Mapping mapping, base::mapShared(fd, bytes));

@@ -7,14 +7,13 @@
 
 #include <memory>
 
-#include "base/fd.h"
 #include "base/memfd.h"
 #include "base/status.h"
 
 namespace omnes::transports::shm {
 
-// Maps the segment behind fd, or shares the mapping that this process already has. Unmapped with
-// the last owner.
-base::Result<std::shared_ptr<base::Mapping>> mapOnce(const base::UniqueFd& fd, size_t bytes);
+// Maps the segment behind fd (borrowed), or shares the mapping that this process already has.
+// Unmapped with the last owner.
+base::Result<std::shared_ptr<base::Mapping>> mapOnce(int fd, size_t bytes);
 
 }  // namespace omnes::transports::shm

@@ -76,7 +76,7 @@ Outcome open(const OpenParameters* parameters, Endpoint** endpoint) {
   auto memory = base::createSharedMemory("omnes", layout.segmentBytes());
   if (!memory.isOk()) return fail(me, memory.status());
   me->memory = std::move(memory).value();
-  auto mapping = mapOnce(me->memory, layout.segmentBytes());
+  auto mapping = mapOnce(me->memory.get(), layout.segmentBytes());
   if (!mapping.isOk()) return fail(me, mapping.status());
   me->segments[me->self] = std::move(mapping).value();
   const SegmentHeader header{kMagic, static_cast<uint32_t>(me->rank),
@@ -99,9 +99,7 @@ Outcome describe(Endpoint* endpoint, Description* description) {
 // Maps a peer's segment and checks that it is cut as ours.
 base::Status mapPeer(ShmEndpoint* me, int32_t member, int descriptor) {
   const int32_t peer = me->members[member];
-  base::UniqueFd borrowed(descriptor);
-  auto mapping = mapOnce(borrowed, me->layout.segmentBytes());
-  borrowed.release();
+  auto mapping = mapOnce(descriptor, me->layout.segmentBytes());
   if (!mapping.isOk()) return mapping.status();
   me->segments[member] = std::move(mapping).value();
   SegmentHeader header;

@@ -8,12 +8,11 @@
 
 #include <algorithm>
 
-#include "core/bootstrap/socket_address.h"
-
 namespace omnes::core::bootstrap {
 
 using base::Result;
 using base::Status;
+using base::TimePoint;
 
 namespace {
 
@@ -44,12 +43,16 @@ struct Acceptor::Pending {
           base::TimePoint now)
       : fd(std::move(connection)),
         peer(credentials),
-        proof(options.secret, options.expected, options.wireVersion),
+        proof(options.secret, options.expected, options.wireVersion, options.kinds),
+        acceptedAt(now),
         expiresAt(now + options.proofTime) {}
+
+  Peer who() const { return {proof.peer().identity.from, proof.peer().identity.kind}; }
 
   base::UniqueFd fd;
   PeerCredentials peer;
   ProofAcceptor proof;
+  base::TimePoint acceptedAt;
   base::TimePoint expiresAt;
   bool wantsWrite = false;
   bool isLive = false;  // stands in live_
@@ -65,7 +68,8 @@ Acceptor::~Acceptor() = default;
 Result<std::unique_ptr<Acceptor>> Acceptor::listen(AcceptorOptions options,
                                                    const base::Clock& clock, int* savedErrno) {
   OMNES_RETURN_IF_ERROR(initCrypto());
-  OMNES_ASSIGN_OR_RETURN(ListeningSocket socket, listenOn(options.address, savedErrno));
+  OMNES_ASSIGN_OR_RETURN(ListeningSocket socket,
+                         listenOn(options.address, options.listen, savedErrno));
   OMNES_ASSIGN_OR_RETURN(base::Epoll epoll, base::Epoll::open());
   std::unique_ptr<Acceptor> acceptor(
       new Acceptor(std::move(options), std::move(epoll), clock));  // NOLINT: private constructor
@@ -108,9 +112,13 @@ void Acceptor::step(std::vector<ProvenConnection>* proven,
 }
 
 void Acceptor::acceptAll() {
-  // A bounded number, so that a flood cannot keep the owner from its other work.
-  for (unsigned i = 0; i < options_.maxUnproven && listener_.isOpen(); ++i) {
-    base::UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  // A bounded number, so that a flood cannot keep the owner from its other work; and a fraction of
+  // the room, so that whoever has come gets several turns to answer before it is pushed out.
+  const unsigned atOnce = std::max(options_.maxUnproven / 4, 1u);
+  for (unsigned i = 0; i < atOnce && listener_.isOpen(); ++i) {
+    base::UniqueFd fd = base::UniqueFd::open([this] {
+      return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    });
     if (fd.isOpen()) {
       accepted(std::move(fd));
       continue;
@@ -143,15 +151,21 @@ void Acceptor::accepted(base::UniqueFd fd) {
 
 void Acceptor::onAcceptError(int error) {
   counters_.acceptErrno = error;
+  TimePoint resumeAt = clock_.now() + kAcceptPause;
   if (!pending_.empty()) {
-    dropOldest();  // gives a descriptor back; the listener is still readable and the next step
-                   // tries again
-    return;
+    // The oldest gives a descriptor back, but not before it has had its time to answer: where ranks
+    // are more than descriptors they would push each other out for ever.
+    const TimePoint mayGoAt = pending_.front()->acceptedAt + kAcceptPause;
+    if (mayGoAt <= clock_.now()) {
+      dropOldest();  // the listener is still readable, and the next step tries again
+      return;
+    }
+    resumeAt = mayGoAt;
   }
   // Level-triggered readiness would make the owner spin.
   if (epoll_.modify(listener_.get(), 0, static_cast<uint64_t>(listener_.get())).isOk()) {
     listenerPaused_ = true;
-    resumeAt_ = clock_.now() + kAcceptPause;
+    resumeAt_ = resumeAt;
   }
 }
 
@@ -162,7 +176,7 @@ void Acceptor::resumeListening() {
 }
 
 void Acceptor::dropOldest() {
-  if (pending_.front()->isLive) live_.erase(pending_.front()->proof.peer().identity.from);
+  if (pending_.front()->isLive) live_.erase(pending_.front()->who());
   pending_.erase(pending_.begin());
   ++counters_.dropped;
 }
@@ -176,15 +190,14 @@ bool Acceptor::advance(Pending& pending, std::vector<ProvenConnection>* proven,
                        std::vector<RefusedConnection>* refused) {
   driveProof(pending.fd.get(), pending.proof);
   if (pending.proof.state() == ProofState::kDecide) {
-    const uint32_t from = pending.proof.peer().identity.from;
-    const bool isNew = !options_.refusesDuplicates || live_.insert(from).second;
+    const bool isNew = !options_.refusesDuplicates || live_.insert(pending.who()).second;
     pending.isLive = isNew && options_.refusesDuplicates;
     pending.proof.decide(isNew ? Refusal::kNone : Refusal::kDuplicate);
     driveProof(pending.fd.get(), pending.proof);
   }
   if (pending.proof.state() == ProofState::kFailed) {
     ++counters_.rejected;
-    if (pending.isLive) live_.erase(pending.proof.peer().identity.from);
+    if (pending.isLive) live_.erase(pending.who());
     if (refused != nullptr && pending.proof.isProven()) {
       refused->push_back({pending.proof.peer(), pending.proof.status()});
     }
@@ -207,6 +220,15 @@ void Acceptor::updateInterest(Pending& pending) {
   const auto tag = static_cast<uint64_t>(pending.fd.get());
   // Cannot fail on a descriptor of ours; if it did, the connection would run into its time limit.
   (void)epoll_.modify(pending.fd.get(), wantsWrite ? EPOLLOUT : EPOLLIN, tag);
+}
+
+void Acceptor::forget(uint32_t from) {
+  std::erase_if(live_, [from](const Peer& peer) { return peer.first == from; });
+}
+
+bool Acceptor::isOutOfDescriptors() const {
+  return listenerPaused_ && pending_.empty() &&
+         (counters_.acceptErrno == EMFILE || counters_.acceptErrno == ENFILE);
 }
 
 void Acceptor::stopListening() {

@@ -15,6 +15,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -23,6 +24,7 @@
 #include "base/status.h"
 #include "core/bootstrap/proof.h"
 #include "core/bootstrap/secret.h"
+#include "core/bootstrap/socket_address.h"
 #include "core/bootstrap/socket_io.h"
 
 namespace omnes::core::bootstrap {
@@ -31,6 +33,9 @@ struct AcceptorOptions {
   std::string address;
   Secret secret;
   ProofIdentity expected;
+  // This many kinds of connections are let in, from expected.kind on.
+  uint32_t kinds = 1;
+  ListenOptions listen = {};
   // Refuses a second connection of a (from, to, kind) until forget() is called. Off: the owner
   // decides later.
   bool refusesDuplicates = true;
@@ -74,8 +79,11 @@ class Acceptor {
   int timeoutMs() const;
   // Appends to both; `refused` may be null.
   void step(std::vector<ProvenConnection>* proven, std::vector<RefusedConnection>* refused);
-  // The connection of this rank has ended; it may come again.
-  void forget(uint32_t from) { live_.erase(from); }
+  // The connections of this rank have ended, or the one of this kind; it may come again.
+  void forget(uint32_t from);
+  void forget(uint32_t from, LinkKind kind) { live_.erase({from, kind}); }
+  // Accepting fails for want of descriptors, and no unproven connection is left to give one back.
+  bool isOutOfDescriptors() const;
   // The address is free for others from here on; unproven connections are dropped.
   void stopListening();
 
@@ -84,6 +92,7 @@ class Acceptor {
 
  private:
   struct Pending;
+  using Peer = std::pair<uint32_t, LinkKind>;
 
   Acceptor(AcceptorOptions options, base::Epoll epoll, const base::Clock& clock);
   void acceptAll();
@@ -105,7 +114,7 @@ class Acceptor {
   bool listenerPaused_ = false;
   base::TimePoint resumeAt_;
   std::vector<std::unique_ptr<Pending>> pending_;  // oldest first
-  std::set<uint32_t> live_;
+  std::set<Peer> live_;
   AcceptorCounters counters_;
 };
 

@@ -12,7 +12,7 @@ using base::Result;
 using base::Status;
 
 bool isKnown(uint16_t type) {
-  return type >= 1 && type <= static_cast<uint16_t>(FrameType::kFailed);
+  return type >= 1 && type <= static_cast<uint16_t>(FrameType::kEntered);
 }
 
 // Anything a peer may send becomes one of our codes; unknown ones read as "remote error".
@@ -44,6 +44,10 @@ SharedFrame encodeFrame(FrameType type, Code code, uint32_t rank, uint32_t argum
   std::string bytes(reinterpret_cast<const char*>(header), sizeof header);
   bytes.append(payload);
   return std::make_shared<const std::string>(std::move(bytes));
+}
+
+FrameType typeOf(const SharedFrame& frame) {
+  return static_cast<FrameType>(getLe<uint16_t>(bytesOf(*frame).data() + 4));
 }
 
 bool FrameReader::parseHeader() {

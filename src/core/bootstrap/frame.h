@@ -30,6 +30,8 @@ enum class FrameType : uint16_t {
   kGone = 5,     // host -> rank: the connection of `rank` closed without a goodbye
   kGoodbye = 6,  // rank -> host, and passed on: `rank` has left in order
   kFailed = 7,   // host -> rank: the meeting has failed: code, text; the last frame
+  kEntered = 8,  // what `rank` is doing: argument = the rank it is for, kNoRank = all others;
+                 // payload is the communicator's. Passed on as far as there is room: it is repeated
 };
 
 struct Frame {
@@ -40,11 +42,15 @@ struct Frame {
   std::string payload;
 };
 
+inline constexpr size_t kMaxEnteredBytes = 128;
+
 // Encoded once, sent to many.
 using SharedFrame = std::shared_ptr<const std::string>;
 // Error texts are cut to kMaxErrorTextBytes. Precondition: payload at most kMaxFramePayload.
 SharedFrame encodeFrame(FrameType type, base::Code code, uint32_t rank, uint32_t argument,
                         std::string_view payload);
+
+FrameType typeOf(const SharedFrame& frame);
 
 class FrameReader {
  public:

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/fork.h"
 #include "core/bootstrap/socket_address.h"
 #include "core/bootstrap/wire.h"
 
@@ -83,6 +84,7 @@ Received receiveWithDescriptors(int fd, std::span<uint8_t> bytes,
   message.msg_control = control.bytes;
   message.msg_controllen = sizeof control.bytes;
   for (;;) {
+    const base::ForkGuard guard;  // until their owners have the descriptors
     const ssize_t n = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return {};
@@ -159,8 +161,12 @@ Result<LocalMessage> LocalChannel::receive(const WaitLimits& limits) {
   for (size_t have = 0; have < header.size();) {
     const Received got =
         receiveWithDescriptors(fd_.get(), std::span(header).subspan(have), &message.descriptors);
-    if (got.wasCut)
-      return nonsense("more descriptors than 8, or than this process may open (ulimit -n)");
+    if (got.wasCut && message.descriptors.size() < kMaxDescriptors) {
+      return Status(Code::kSystemError, "the descriptors that " + name() +
+                                            " sent are more than this process may open; raise its "
+                                            "limit (ulimit -n)");
+    }
+    if (got.wasCut) return nonsense("more descriptors than 8");
     if (got.io.state == IoState::kClosed) {
       return Status(Code::kRemoteError, name() + " hung up while this rank was " + what);
     }

@@ -110,6 +110,7 @@ bool Meeting::onFrame(uint32_t rank, Frame& frame) {
     case FrameType::kJoin: return onJoin(rank, frame);
     case FrameType::kBlob: return onBlob(rank, frame);
     case FrameType::kError: onError(rank, frame); return true;
+    case FrameType::kEntered: return onEntered(rank, frame);
     case FrameType::kGoodbye:
       if (state_ == State::kGathering) return false;
       members_[rank].presence = Presence::kLeft;
@@ -186,6 +187,20 @@ void Meeting::onError(uint32_t rank, const Frame& frame) {
   } else if (state_ == State::kMet) {
     sendToAll(encodeFrame(FrameType::kError, frame.code, frame.rank, 0, frame.payload), rank);
   }
+}
+
+bool Meeting::onEntered(uint32_t rank, const Frame& frame) {
+  const uint32_t to = frame.argument;
+  if (frame.payload.size() > kMaxEnteredBytes || (to != kNoRank && to >= members_.size()))
+    return false;
+  if (state_ != State::kMet) return state_ == State::kFailed;
+  // Whatever it says of itself, it speaks for its own rank only.
+  const SharedFrame passed = encodeFrame(FrameType::kEntered, Code::kOk, rank, to, frame.payload);
+  if (to == kNoRank)
+    sendToAll(passed, rank);
+  else if (isConnected(to))
+    send_(to, passed);
+  return true;
 }
 
 void Meeting::onClosed(uint32_t rank) {

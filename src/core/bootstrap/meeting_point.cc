@@ -58,7 +58,7 @@ Result<MeetingPoint> MeetingPoint::fromUniqueId(std::span<const uint8_t, kUnique
   OMNES_RETURN_IF_ERROR(initCrypto());
   OMNES_ASSIGN_OR_RETURN(const UniqueId id, UniqueId::decode(bytes));
   OMNES_RETURN_IF_ERROR(
-      resolveAddress(id.address).status().withContext("the unique id leads nowhere"));
+      numericAddress(id.address).status().withContext("the unique id leads nowhere"));
   MeetingPoint point;
   point.address = id.address;
   point.commId = id.commId;
@@ -99,11 +99,29 @@ Result<MeetingPoint> MeetingPoint::fromJob(std::string_view jobId, const SecretS
 
 HostedId::~HostedId() { ::sodium_memzero(id.data(), id.size()); }
 
-Result<HostedId> makeHostedId(const std::string& address) {
+namespace {
+
+Result<std::string> addressForId(const IdOptions& options) {
+  if (!options.address.empty()) return options.address;
+  if (options.isLocal) return randomUnixAddress();
+  OMNES_ASSIGN_OR_RETURN(const std::optional<std::string> host, chooseHost(options.network));
+  if (host.has_value()) return "tcp:" + *host + ":0";
+  OMNES_LOG_INFO(Bootstrap, "%s",
+                 "no network interface is up: the unique id serves ranks of this host only");
+  return randomUnixAddress();
+}
+
+}  // namespace
+
+Result<HostedId> makeHostedId(const IdOptions& idOptions) {
   OMNES_RETURN_IF_ERROR(initCrypto());
-  UniqueId id = UniqueId::make(address.empty() ? randomUnixAddress() : address);
+  OMNES_ASSIGN_OR_RETURN(std::string address, addressForId(idOptions));
+  UniqueId id = UniqueId::make(std::move(address));
   MeetingHostOptions options;
   options.address = id.address;
+  Result<base::PortRange> ports = base::parsePortRange(idOptions.network.ports);
+  if (!ports.isOk()) return ports.status().withContext("OMNES_PORT_RANGE");
+  options.listen.ports = ports.value();
   options.commId = id.commId;
   options.secret = Secret::derive(kIdPurpose, id.secret);
   options.keepsListening = true;

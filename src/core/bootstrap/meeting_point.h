@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "core/bootstrap/interfaces.h"
 #include "core/bootstrap/secret.h"
 #include "core/bootstrap/unique_id.h"
 #include "core/bootstrap/wire.h"
@@ -47,14 +48,23 @@ struct MeetingPoint {
 };
 
 class MeetingHost;
+// Where the host of an id listens.
+struct IdOptions {
+  // All ranks are on this host, or even in this process: a random abstract socket.
+  bool isLocal = false;
+  // Which TCP address otherwise. Where no interface is up at all, an abstract socket serves.
+  NetworkOptions network = {};
+  std::string address = {};  // for tests: instead of all that, e.g. "tcp:127.0.0.1:0"
+};
 // What omnesGetUniqueId does: a host that listens at a fresh address, and the id that leads there.
-// `address` may name another place, e.g. "tcp:10.0.0.1:0"; empty means a random abstract socket.
 // The id is wiped at the end of this, since it has the secret in it.
 struct HostedId {
   ~HostedId();
   std::array<uint8_t, kUniqueIdBytes> id{};
   std::shared_ptr<MeetingHost> host;
 };
-base::Result<HostedId> makeHostedId(const std::string& address = {});
+// kInvalidUsage, kInvalidArgument: no such interface, no range of ports; kSystemError: no port of
+// the range is free.
+base::Result<HostedId> makeHostedId(const IdOptions& options);
 
 }  // namespace omnes::core::bootstrap

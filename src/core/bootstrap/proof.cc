@@ -161,6 +161,7 @@ void ProofInitiator::onVerdict() {
 }
 
 void ProofInitiator::failRefused(Refusal refusal, uint32_t detail, uint32_t theirVersion) {
+  setRefusal(refusal);
   std::string text;
   switch (refusal) {
     case Refusal::kUnknownCommunicator:
@@ -194,9 +195,15 @@ void ProofInitiator::failRefused(Refusal refusal, uint32_t detail, uint32_t thei
 // ---------------------------------------------------------------------------------------------------
 
 ProofAcceptor::ProofAcceptor(const Secret& secret, const ProofIdentity& expected,
-                             uint32_t wireVersion)
-    : ProofMachine(secret, expected, wireVersion) {
+                             uint32_t wireVersion, uint32_t kinds)
+    : ProofMachine(secret, expected, wireVersion), kinds_(kinds) {
   expect(kHelloBytes);
+}
+
+bool ProofAcceptor::isKindExpected() const {
+  const auto first = static_cast<uint32_t>(identity_.kind);
+  const auto kind = static_cast<uint32_t>(peer_.identity.kind);
+  return kind >= first && kind - first < kinds_;
 }
 
 void ProofAcceptor::onFrame() { awaitsProof_ ? onProof() : onHello(); }
@@ -225,7 +232,7 @@ void ProofAcceptor::onHello() {
     refuseUnproven(Refusal::kUnknownCommunicator, "a connection belongs to another communicator");
     return;
   }
-  if (peer_.identity.kind != identity_.kind || peer_.identity.to != identity_.to) {
+  if (!isKindExpected() || peer_.identity.to != identity_.to) {
     refuseUnproven(Refusal::kWrongRank, "a connection was meant for another rank or purpose");
     return;
   }

@@ -30,8 +30,14 @@
 
 namespace omnes::core::bootstrap {
 
-// What a connection is for. Values are on the wire.
-enum class LinkKind : uint32_t { kMeeting = 1, kShm = 2, kTcp = 3 };
+// What a connection is for. Values are on the wire. Two ranks may have several TCP connections:
+// socket i is of kind kTcp + i, so that each of them is proven to be the one it says it is.
+enum class LinkKind : uint32_t { kMeeting = 1, kShm = 2, kTcp = 16 };
+inline constexpr uint32_t kMaxSocketsPerPeer = 16;
+// Precondition: socket < kMaxSocketsPerPeer.
+constexpr LinkKind tcpKind(uint32_t socket) {
+  return static_cast<LinkKind>(static_cast<uint32_t>(LinkKind::kTcp) + socket);
+}
 
 struct ProofIdentity {
   uint64_t commId = 0;
@@ -93,6 +99,8 @@ class ProofMachine {
   void closed(int error);
   // Whether the failure is that the connection was lost, so that trying again may help.
   bool wasClosed() const { return wasClosed_; }
+  // What the other side gave as its reason to say no; kNone when it did not say no.
+  Refusal refusal() const { return refusal_; }
 
  protected:
   ProofMachine(const Secret& secret, ProofIdentity identity, uint32_t wireVersion)
@@ -103,6 +111,7 @@ class ProofMachine {
   void queue(std::span<const uint8_t> frame);
   void finish();
   void setDecide() { state_ = ProofState::kDecide; }
+  void setRefusal(Refusal refusal) { refusal_ = refusal; }
   void fail(base::Code code, std::string message);
   std::array<uint8_t, kMacBytes> macOf(std::string_view label, std::span<const uint8_t> tail) const;
   std::span<const uint8_t> frame() const { return std::span(in_).first(inWanted_); }
@@ -117,6 +126,7 @@ class ProofMachine {
   ProofState state_ = ProofState::kRunning;
   base::Status status_;
   bool wasClosed_ = false;
+  Refusal refusal_ = Refusal::kNone;
   std::array<uint8_t, kHelloBytes> out_{};
   size_t outSize_ = 0;
   size_t outSent_ = 0;
@@ -142,8 +152,9 @@ class ProofInitiator final : public ProofMachine {
 
 class ProofAcceptor final : public ProofMachine {
  public:
+  // `kinds` of them are let in, from expected.kind on.
   ProofAcceptor(const Secret& secret, const ProofIdentity& expected,
-                uint32_t wireVersion = kWireVersion);
+                uint32_t wireVersion = kWireVersion, uint32_t kinds = 1);
 
   // Valid from kDecide on, and in kFailed when isProven().
   const Hello& peer() const { return peer_; }
@@ -158,6 +169,9 @@ class ProofAcceptor final : public ProofMachine {
   void onProof();
   void refuseUnproven(Refusal refusal, const char* why);
 
+  bool isKindExpected() const;
+
+  const uint32_t kinds_;
   bool awaitsProof_ = false;
   bool isProven_ = false;
   Hello peer_;

@@ -25,6 +25,10 @@ using base::Status;
 constexpr base::Duration kGrace = std::chrono::milliseconds(500);
 constexpr base::Duration kFirstPause = std::chrono::milliseconds(1);
 constexpr base::Duration kLongestPause = std::chrono::milliseconds(50);
+// A full queue of a TCP listener swallows the request to connect, and the kernel repeats it only
+// after 1, 3, 7 s; a new attempt repeats it at once.
+constexpr base::Duration kFirstPatience = std::chrono::milliseconds(250);
+constexpr base::Duration kLongestPatience = std::chrono::seconds(4);
 constexpr int64_t kGoodbyeMs = 250;
 constexpr int64_t kGivingUpMs = 20;
 
@@ -85,6 +89,7 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(const MeetingPoint& point, 
     options.commId = point.commId;
     options.keepsListening = false;
     options.wireVersion = point.wireVersion;
+    options.listen.limits = {deadline, &clock, abortFd};
     Result<std::shared_ptr<MeetingHost>> host = MeetingHost::start(std::move(options));
     if (!host.isOk()) return host.status().withContext("rank 0 hosts the meeting");
     ownHost = std::move(host).value();
@@ -93,10 +98,13 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(const MeetingPoint& point, 
       new Rendezvous(point, rank, nranks, clock, abortFd));  // NOLINT: private
   const Status connected = self->connect(deadline);
   if (!connected.isOk()) {
-    if (ownHost == nullptr && isAborted(self->limits(deadline)))
+    if (ownHost != nullptr) {
+      const std::string who = "rank 0, which hosts the meeting, could not join: ";
+      ownHost->giveUp(Status(Code::kRemoteError, who + std::string(connected.message())));
+      ownHost->awaitTold(std::chrono::milliseconds(kGoodbyeMs));  // as below
+    } else if (isAborted(self->limits(deadline))) {
       self->tellOfAbort(settings, connected);
-    // Once connected, losing its rank 0 ends the host in order, after it has told the others.
-    if (ownHost != nullptr) ownHost->stop();
+    }
     return connected;
   }
   const Status met = self->awaitMet(settings, deadline);
@@ -109,9 +117,10 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(const MeetingPoint& point, 
 Status Rendezvous::connect(Deadline deadline) {
   const WaitLimits wait = limits(deadline);
   base::Duration pause = kFirstPause;
+  base::Duration patience = kFirstPatience;
   std::string trouble = "no attempt was made";
   for (;;) {
-    Result<bool> connected = tryConnect(wait, &trouble);
+    Result<bool> connected = tryConnect(wait, patience, &trouble);
     if (connected.isOk() && connected.value()) return Status::ok();
     if (!connected.isOk() && connected.status().code() != Code::kTimeout) return connected.status();
     if (deadline.hasPassed(clock_)) {
@@ -122,18 +131,31 @@ Status Rendezvous::connect(Deadline deadline) {
     }
     OMNES_RETURN_IF_ERROR(sleepFor(pause, wait, "joining " + hostName()));
     pause = std::min(2 * pause, kLongestPause);
+    patience = std::min(2 * patience, kLongestPatience);
   }
 }
 
-Result<bool> Rendezvous::tryConnect(const WaitLimits& wait, std::string* trouble) {
+Result<bool> Rendezvous::tryConnect(const WaitLimits& wait, base::Duration patience,
+                                    std::string* trouble) {
   if (isAborted(wait)) return abortedStatus("joining " + hostName());
-  OMNES_ASSIGN_OR_RETURN(ConnectAttempt attempt, connectOnce(point_.address, wait));
+  Result<ConnectAttempt> connected = connectOnce(point_.address, wait, patience);
+  if (!connected.isOk()) {
+    *trouble = connected.status().message();
+    return connected.status();
+  }
+  ConnectAttempt attempt = std::move(connected).value();
   if (attempt.error != 0) {
     // EAGAIN: more ranks come at once than the kernel queues.
     if (attempt.error == ECONNREFUSED && !point_.isHostedByRankZero) {
       return Status(Code::kInvalidUsage, "nobody listens at " + point_.address +
                                              " any more: the unique id is spent, or the process "
                                              "that made it has ended; get a new one");
+    }
+    // This process listened before it came here.
+    if (attempt.error == ECONNREFUSED && rank_ == 0 && point_.isHostedByRankZero) {
+      return Status(Code::kSystemError,
+                    "the meeting that rank 0 hosts has ended before rank 0 could "
+                    "join it; may the process open enough files (ulimit -n)?");
     }
     *trouble = Status::fromErrno(attempt.error, "connect").message();
     return false;
@@ -145,6 +167,7 @@ Result<bool> Rendezvous::tryConnect(const WaitLimits& wait, std::string* trouble
   const Status proven = runProof(attempt.fd.get(), proof, wait);
   if (proven.isOk()) {
     fd_ = std::move(attempt.fd);
+    keepAlive_ = KeepAlive(fd_.get());
     return true;
   }
   // A host that is flooded by strangers pushes out connections that are not proven yet.
@@ -214,11 +237,14 @@ Status Rendezvous::takeMet(const Frame& frame) {
 Status Rendezvous::send(const SharedFrame& frame, const WaitLimits& wait, std::string_view what) {
   const std::lock_guard<std::mutex> lock(sendMutex_);
   if (saidGoodbye_) return Status(Code::kInvalidUsage, "this rank has left its meeting already");
-  const Status status = sendAll(fd_.get(), bytesOf(*frame), wait, what);
+  const auto afterWrite = [this] { keepAlive_.afterWrite(); };
+  const Status status = sendAll(fd_.get(), bytesOf(*frame), wait, what, afterWrite);
   // Half a frame may be out: nothing that follows would be understood.
   if (!status.isOk()) ::shutdown(fd_.get(), SHUT_WR);
   return status;
 }
+
+std::string Rendezvous::localAddress() const { return localHostText(fd_.get()); }
 
 Result<Frame> Rendezvous::nextFrame(Deadline deadline, std::string_view what) {
   for (;;) {
@@ -229,10 +255,7 @@ Result<Frame> Rendezvous::nextFrame(Deadline deadline, std::string_view what) {
         return std::move(frame);
       }
       case FrameReader::Outcome::kAgain: break;
-      case FrameReader::Outcome::kClosed:
-        isEnded_ = true;
-        return Status(Code::kRemoteError, "the process that hosts " + hostName() +
-                                              " died while this rank was " + std::string(what));
+      case FrameReader::Outcome::kClosed: isEnded_ = true; return hostDeath(what);
       case FrameReader::Outcome::kMalformed:
         isEnded_ = true;
         return Status(Code::kRemoteError, hostName() + " sent a message that makes no sense");
@@ -270,6 +293,7 @@ Result<std::vector<std::string>> Rendezvous::exchange(std::string_view mine, Dea
     if (!event.has_value())
       return Status(Code::kRemoteError, hostName() + " sent blobs out of order");
     inbox_.push_back(*event);
+    if (event->kind == ControlEvent::Kind::kEntered) continue;
     if (event->kind != ControlEvent::Kind::kLeft) return event->status;
     return Status(Code::kRemoteError,
                   "rank " + std::to_string(event->rank) + " left instead of " + what);
@@ -296,6 +320,9 @@ std::optional<ControlEvent> Rendezvous::toEvent(Frame& frame) {
     case FrameType::kGoodbye:
       hasLeft_[frame.rank] = true;
       return ControlEvent{ControlEvent::Kind::kLeft, frame.rank, Status::ok()};
+    case FrameType::kEntered:
+      return ControlEvent{ControlEvent::Kind::kEntered, frame.rank, Status::ok(),
+                          std::move(frame.payload)};
     default: return std::nullopt;
   }
 }
@@ -308,12 +335,28 @@ std::vector<uint32_t> Rendezvous::ranksInProcessOf(uint32_t rank) const {
   return ranks;
 }
 
-ControlEvent Rendezvous::onHostLost() {
-  isEnded_ = true;
+std::vector<uint32_t> Rendezvous::lostWithHost() const {
   std::vector<uint32_t> lost;
-  for (uint32_t rank = 0; rank < nranks_; ++rank) {
+  for (uint32_t rank = 0; rank < tokens_.size(); ++rank) {
     if (tokens_[rank] == hostToken_ && !hasLeft_[rank]) lost.push_back(rank);
   }
+  // Before all have met nobody has said which ranks live with the host; rank 0 does if it is its
+  // host.
+  if (tokens_.empty() && point_.isHostedByRankZero && rank_ != 0) lost.push_back(0);
+  return lost;
+}
+
+Status Rendezvous::hostDeath(std::string_view what) const {
+  const std::vector<uint32_t> lost = lostWithHost();
+  const std::string who = lost.empty()
+                              ? "the process that hosts " + hostName()
+                              : formatRanks(lost) + ", whose process hosts " + hostName() + ",";
+  return Status(Code::kRemoteError, who + " died while this rank was " + std::string(what));
+}
+
+ControlEvent Rendezvous::onHostLost() {
+  isEnded_ = true;
+  const std::vector<uint32_t> lost = lostWithHost();
   // A process without ranks, or whose ranks have all left, may end: only its news are missed.
   if (lost.empty()) return {ControlEvent::Kind::kHostEnded, kNoRank, Status::ok()};
   return {ControlEvent::Kind::kGone, lost.front(),
@@ -345,6 +388,20 @@ Status Rendezvous::sendControl(uint32_t rank, const Status& cause, Deadline dead
   // Not subject to abort, which is what the others may have to be told of.
   const WaitLimits bounded{deadline, &clock_, -1};
   return send(frame, bounded, "telling the other ranks of an error");
+}
+
+bool Rendezvous::sendEntered(uint32_t to, std::string_view payload) {
+  const std::unique_lock<std::mutex> lock(sendMutex_, std::try_to_lock);
+  if (!lock.owns_lock() || saidGoodbye_ || payload.size() > kMaxEnteredBytes) return false;
+  const SharedFrame frame = encodeFrame(FrameType::kEntered, Code::kOk, rank_, to, payload);
+  pollfd writable{fd_.get(), POLLOUT, 0};
+  if (::poll(&writable, 1, 0) != 1 || (writable.revents & POLLOUT) == 0) return false;
+  const IoResult sent = sendSome(fd_.get(), bytesOf(*frame));
+  if (sent.state == IoState::kDone && sent.bytes == frame->size()) return true;
+  // A socket that is writable has room for so few bytes. Should it not: nothing that follows half a
+  // frame would be understood.
+  if (sent.state == IoState::kDone) ::shutdown(fd_.get(), SHUT_WR);
+  return false;
 }
 
 void Rendezvous::goodbye() {

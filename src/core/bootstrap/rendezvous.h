@@ -24,6 +24,7 @@
 #include "base/fd.h"
 #include "base/status.h"
 #include "core/bootstrap/frame.h"
+#include "core/bootstrap/keep_alive.h"
 #include "core/bootstrap/meeting_point.h"
 #include "core/bootstrap/proof.h"
 #include "core/bootstrap/socket_io.h"
@@ -36,10 +37,12 @@ struct ControlEvent {
     kGone,       // rank's connection closed without a goodbye; status is kRemoteError and says who
     kLeft,       // rank has said goodbye
     kHostEnded,  // nothing more will come, and nobody is missing: watch the ranks by other means
+    kEntered,    // rank says what it is doing: `payload` as it gave it to sendEntered()
   };
   Kind kind = Kind::kError;
   uint32_t rank = kNoRank;
   base::Status status;
+  std::string payload = {};
 };
 
 class Rendezvous {
@@ -67,11 +70,18 @@ class Rendezvous {
 
   // For the service thread: readable = call receiveControl() until it has nothing.
   int controlFd() const { return fd_.get(); }
+  // This host's end of the control connection, numeric: "10.0.0.1", "[fd00::1]"; empty for a unix
+  // socket. An address that leads to the others, as far as can be known.
+  std::string localAddress() const;
   // nullopt: nothing is there now, or nothing will ever come again (isEnded()).
   std::optional<ControlEvent> receiveControl();
   bool isEnded() const { return isEnded_; }
   // Tells all other ranks what `rank` has found. Thread-safe.
   base::Status sendControl(uint32_t rank, const base::Status& cause, base::Deadline deadline);
+  // Tells rank `to` (kNoRank: all others) what this rank is doing, at most kMaxEnteredBytes. Never
+  // waits: nothing is sent while somebody else is sending, or when there is no room. Whether it was
+  // sent; that it arrives is likely and not certain. Thread-safe.
+  bool sendEntered(uint32_t to, std::string_view payload);
   // Leaves in order: the others will not take the closing connection for a death. At most 250 ms.
   // Thread-safe, idempotent.
   void goodbye();
@@ -83,8 +93,10 @@ class Rendezvous {
              int abortFd);
 
   base::Status connect(base::Deadline deadline);
-  // Whether connected; false = try again. `lastTrouble` is what stood in the way.
-  base::Result<bool> tryConnect(const WaitLimits& limits, std::string* lastTrouble);
+  // Whether connected; false = try again. `patience`: for one attempt to reach the host; `trouble`:
+  // what stood in the way.
+  base::Result<bool> tryConnect(const WaitLimits& limits, base::Duration patience,
+                                std::string* trouble);
   base::Status awaitMet(const std::string& settings, base::Deadline deadline);
   void tellGivingUp(const base::Status& why);
   // Aborted before it could join: the others would wait for this rank until their deadline. At most
@@ -98,6 +110,9 @@ class Rendezvous {
   // sense.
   std::optional<ControlEvent> toEvent(Frame& frame);
   ControlEvent onHostLost();
+  // The ranks that have died with the host, as far as we know.
+  std::vector<uint32_t> lostWithHost() const;
+  base::Status hostDeath(std::string_view what) const;
   WaitLimits limits(base::Deadline deadline) const { return {deadline, &clock_, abortFd_}; }
   std::string hostName() const;
 
@@ -107,6 +122,7 @@ class Rendezvous {
   const base::Clock& clock_;
   int abortFd_;
   base::UniqueFd fd_;
+  KeepAlive keepAlive_;  // guarded by sendMutex_ once connected
   FrameReader reader_;
   uint32_t round_ = 0;
   uint64_t hostToken_ = 0;

@@ -75,7 +75,8 @@ Secret Secret::derive(std::string_view purpose, std::span<const uint8_t> materia
 
 Result<Secret> Secret::fromFile(const std::string& path) {
   // Non-blocking, so that a planted fifo cannot hold us; it is refused as "not a regular file".
-  const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const base::UniqueFd fd = base::UniqueFd::open(
+      [&path] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); });
   if (!fd.isOpen()) {
     const int error = errno;
     return badFile(path,

@@ -8,10 +8,12 @@
 #include <sodium.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstring>
 
+#include "core/bootstrap/resolver.h"
 #include "core/bootstrap/secret.h"
 
 namespace omnes::core::bootstrap {
@@ -69,37 +71,24 @@ Result<SocketAddress> unixAddress(std::string_view name) {
   return address;
 }
 
-struct AddrInfoDeleter {
-  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
-};
+// A host that is written in digits is never looked up.
+Result<SocketAddress> numericHost(const HostPort& parts) {
+  AddressList list = lookUp(parts.host, parts.port, AI_NUMERICHOST);
+  if (!list.isOk()) return list.status();
+  return list.value().front();
+}
 
-Result<std::vector<SocketAddress>> resolveTcp(std::string_view text) {
+Result<std::vector<SocketAddress>> resolveTcp(std::string_view text, const WaitLimits& limits) {
   OMNES_ASSIGN_OR_RETURN(const HostPort parts, splitHostPort(text));
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(parts.host.c_str(), parts.port.c_str(), &hints, &found);
-  const std::unique_ptr<addrinfo, AddrInfoDeleter> owner(found);
-  if (error != 0) {
-    return Status(Code::kSystemError, "the host name '" + parts.host +
-                                          "' cannot be resolved: " + ::gai_strerror(error));
-  }
-  std::vector<SocketAddress> addresses;
-  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-    SocketAddress address;
-    std::memcpy(&address.storage, entry->ai_addr, entry->ai_addrlen);
-    address.length = entry->ai_addrlen;
-    addresses.push_back(address);
-  }
-  if (addresses.empty())
-    return Status(Code::kSystemError, "the host name '" + parts.host + "' has no address");
-  return addresses;
+  if (const Result<SocketAddress> numeric = numericHost(parts); numeric.isOk())
+    return std::vector<SocketAddress>{numeric.value()};
+  return resolveName(parts.host, parts.port, limits);
 }
 
 base::UniqueFd openSocket(const SocketAddress& address) {
-  base::UniqueFd fd(
-      ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  base::UniqueFd fd = base::UniqueFd::open([&address] {
+    return ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  });
   if (fd.isOpen() && !address.isUnix()) {
     const int one = 1;
     // Frames are small and answered: waiting to fill a segment would only add delay. Best effort.
@@ -121,13 +110,68 @@ Result<std::string> boundAddressText(int fd, const SocketAddress& address, std::
   return std::string(text.substr(0, text.rfind(':') + 1)) + std::to_string(ntohs(port));
 }
 
-// 0 when connected, else the errno; Status on deadline and abort.
-Result<int> finishConnect(int fd, const WaitLimits& limits, std::string_view text) {
-  OMNES_RETURN_IF_ERROR(waitFor(fd, POLLOUT, limits, std::string("connecting to ").append(text)));
-  int error = 0;
-  socklen_t length = sizeof error;
-  if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
-  return error;
+// What became of one attempt. ETIMEDOUT after `longest`; Status on deadline and abort.
+Result<int> awaitConnect(int fd, const WaitLimits& limits, base::Duration longest,
+                         const std::string& what) {
+  WaitLimits capped = limits;
+  if (limits.deadline.remaining(*limits.clock) > longest) {
+    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(longest).count();
+    capped.deadline = base::Deadline::afterMs(*limits.clock, std::max<int64_t>(ms, 1));
+  }
+  const Status status = waitFor(fd, POLLOUT, capped, what);
+  if (status.isOk()) return finishConnect(fd);
+  const bool isOver = limits.deadline.hasPassed(*limits.clock);
+  if (status.code() == Code::kTimeout && !isOver) return ETIMEDOUT;
+  return status;
+}
+
+// EADDRINUSE is told in the words that people search for.
+Status listenFailure(int error, std::string_view text, const char* call) {
+  std::string what("cannot listen on ");
+  what.append(text).append(" (").append(call).append(")");
+  if (error == EADDRINUSE)
+    what.append(": address in use, another process listens there; end it or choose another port");
+  return Status::fromErrno(error, what);
+}
+
+Result<ListeningSocket> listenAt(const SocketAddress& address, std::string_view text,
+                                 int* savedErrno) {
+  const auto failure = [&](const char* call) {
+    *savedErrno = errno;
+    return listenFailure(errno, text, call);
+  };
+  base::UniqueFd fd = openSocket(address);
+  if (!fd.isOpen()) return failure("socket");
+  if (!address.isUnix()) {
+    // Only skips the wait for old connections to fade; a second listener is refused all the same.
+    const int one = 1;
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  }
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0) {
+    return failure("bind");
+  }
+  if (::listen(fd.get(), kBacklog) != 0) return failure("listen");
+  OMNES_ASSIGN_OR_RETURN(std::string bound, boundAddressText(fd.get(), address, text));
+  return ListeningSocket{std::move(fd), std::move(bound)};
+}
+
+in_port_t* portOf(SocketAddress* address) {
+  if (address->storage.ss_family == AF_INET6)
+    return &reinterpret_cast<sockaddr_in6*>(&address->storage)->sin6_port;
+  return &reinterpret_cast<sockaddr_in*>(&address->storage)->sin_port;
+}
+
+Result<ListeningSocket> listenInRange(SocketAddress address, std::string_view text,
+                                      base::PortRange ports, int* savedErrno) {
+  for (uint32_t port = ports.first; port <= ports.last; ++port) {
+    *portOf(&address) = htons(static_cast<in_port_t>(port));
+    Result<ListeningSocket> socket = listenAt(address, text, savedErrno);
+    if (socket.isOk() || *savedErrno != EADDRINUSE) return socket;
+  }
+  return Status(Code::kSystemError,
+                "cannot listen on " + std::string(text.substr(0, text.rfind(':'))) +
+                    ": address in use, all ports of OMNES_PORT_RANGE=" +
+                    base::formatPortRange(ports) + " are taken; name a wider range");
 }
 
 }  // namespace
@@ -145,37 +189,57 @@ std::string randomUnixAddress() {
   return std::string(kUnixPrefix) + "omnes-" + hex;
 }
 
-Result<std::vector<SocketAddress>> resolveAddress(std::string_view text) {
-  if (text.starts_with(kUnixPrefix)) {
-    OMNES_ASSIGN_OR_RETURN(const SocketAddress address,
-                           unixAddress(text.substr(kUnixPrefix.size())));
-    return std::vector<SocketAddress>{address};
+std::string hostText(const sockaddr_storage& address) {
+  char host[NI_MAXHOST];
+  const bool isSix = address.ss_family == AF_INET6;
+  if (!isSix && address.ss_family != AF_INET) return {};
+  const socklen_t length = isSix ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  if (::getnameinfo(reinterpret_cast<const sockaddr*>(&address), length, host, sizeof host, nullptr,
+                    0, NI_NUMERICHOST) != 0) {
+    return {};
   }
-  if (text.starts_with(kTcpPrefix)) return resolveTcp(text.substr(kTcpPrefix.size()));
+  return isSix ? "[" + std::string(host) + "]" : std::string(host);
+}
+
+std::string localHostText(int fd) {
+  sockaddr_storage own{};
+  socklen_t length = sizeof own;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) != 0) return {};
+  return hostText(own);
+}
+
+Status checkAddressForm(std::string_view text) {
+  if (text.starts_with(kUnixPrefix)) return unixAddress(text.substr(kUnixPrefix.size())).status();
+  if (text.starts_with(kTcpPrefix)) return splitHostPort(text.substr(kTcpPrefix.size())).status();
   return badAddress(text, "it starts with neither unix:@ nor tcp:");
 }
 
-Result<ListeningSocket> listenOn(std::string_view text, int* savedErrno) {
-  OMNES_ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses, resolveAddress(text));
-  const SocketAddress& address = addresses.front();
-  const auto failure = [&](const char* call) {
-    if (savedErrno != nullptr) *savedErrno = errno;
-    return Status::fromErrno(
-        errno, std::string("cannot listen on ").append(text).append(" (").append(call).append(")"));
-  };
-  base::UniqueFd fd = openSocket(address);
-  if (!fd.isOpen()) return failure("socket");
-  if (!address.isUnix()) {
-    // Only skips the wait for old connections to fade; a second listener is refused all the same.
-    const int one = 1;
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  }
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0) {
-    return failure("bind");
-  }
-  if (::listen(fd.get(), kBacklog) != 0) return failure("listen");
-  OMNES_ASSIGN_OR_RETURN(std::string bound, boundAddressText(fd.get(), address, text));
-  return ListeningSocket{std::move(fd), std::move(bound)};
+Result<SocketAddress> numericAddress(std::string_view text) {
+  OMNES_RETURN_IF_ERROR(checkAddressForm(text));
+  if (text.starts_with(kUnixPrefix)) return unixAddress(text.substr(kUnixPrefix.size()));
+  OMNES_ASSIGN_OR_RETURN(const HostPort parts, splitHostPort(text.substr(kTcpPrefix.size())));
+  Result<SocketAddress> address = numericHost(parts);
+  if (!address.isOk()) return badAddress(text, "its host is not numeric");
+  return address;
+}
+
+Result<std::vector<SocketAddress>> resolveAddress(std::string_view text, const WaitLimits& limits) {
+  OMNES_RETURN_IF_ERROR(checkAddressForm(text));
+  if (text.starts_with(kTcpPrefix)) return resolveTcp(text.substr(kTcpPrefix.size()), limits);
+  OMNES_ASSIGN_OR_RETURN(const SocketAddress address, unixAddress(text.substr(kUnixPrefix.size())));
+  return std::vector<SocketAddress>{address};
+}
+
+Result<ListeningSocket> listenOn(std::string_view text, const ListenOptions& options,
+                                 int* savedErrno) {
+  int ignored = 0;
+  if (savedErrno == nullptr) savedErrno = &ignored;
+  OMNES_ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses,
+                         resolveAddress(text, options.limits));
+  SocketAddress address = addresses.front();
+  if (!address.isUnix() && !options.ports.isAny() && *portOf(&address) == 0)
+    return listenInRange(address, text, options.ports, savedErrno);
+  return listenAt(address, text, savedErrno);
 }
 
 bool isConnectedToItself(int fd) {
@@ -190,27 +254,49 @@ bool isConnectedToItself(int fd) {
          std::memcmp(&own, &peer, ownLength) == 0;
 }
 
-Result<ConnectAttempt> connectOnce(std::string_view text, const WaitLimits& limits) {
-  OMNES_ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses, resolveAddress(text));
-  ConnectAttempt attempt;
-  for (const SocketAddress& address : addresses) {
-    base::UniqueFd fd = openSocket(address);
-    if (!fd.isOpen()) return Status::fromErrno(errno, "cannot open a socket (see ulimit -n)");
-    const int failed =
-        ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length);
-    attempt.error = failed == 0 ? 0 : errno;
-    // An interrupted connect goes on in the background, as EINPROGRESS does.
-    if (attempt.error == EINPROGRESS || attempt.error == EINTR) {
-      OMNES_ASSIGN_OR_RETURN(attempt.error, finishConnect(fd.get(), limits, text));
-    }
-    if (attempt.error != 0) continue;
-    if (!isConnectedToItself(fd.get())) return ConnectAttempt{std::move(fd), 0};
-    // Reset at once: an orderly close would keep the port from whoever is to listen there.
-    const linger reset{1, 0};
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    attempt.error = ECONNREFUSED;
+Result<ConnectAttempt> startConnect(const SocketAddress& address) {
+  base::UniqueFd fd = openSocket(address);
+  if (!fd.isOpen()) {
+    // A family that this host does not have is like an address that nobody answers at.
+    if (errno == EAFNOSUPPORT) return ConnectAttempt{{}, errno};
+    return Status::fromErrno(errno, "cannot open a socket (see ulimit -n)");
   }
-  return attempt;
+  const auto* name = reinterpret_cast<const sockaddr*>(&address.storage);
+  if (::connect(fd.get(), name, address.length) == 0) {
+    const int error = finishConnect(fd.get());
+    return ConnectAttempt{std::move(fd), error};
+  }
+  // An interrupted connect goes on in the background, as EINPROGRESS does.
+  const int error = errno == EINTR ? EINPROGRESS : errno;
+  return ConnectAttempt{std::move(fd), error};
+}
+
+int finishConnect(int fd) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+  if (error != 0 || !isConnectedToItself(fd)) return error;
+  // Reset at once: an orderly close would keep the port from whoever is to listen there.
+  const linger reset{1, 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  return ECONNREFUSED;
+}
+
+Result<ConnectAttempt> connectOnce(std::string_view text, const WaitLimits& limits,
+                                   base::Duration perAddress) {
+  OMNES_ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses, resolveAddress(text, limits));
+  const std::string what = std::string("connecting to ").append(text);
+  int error = 0;
+  for (const SocketAddress& address : addresses) {
+    OMNES_ASSIGN_OR_RETURN(ConnectAttempt attempt, startConnect(address));
+    if (attempt.error == EINPROGRESS) {
+      OMNES_ASSIGN_OR_RETURN(attempt.error,
+                             awaitConnect(attempt.fd.get(), limits, perAddress, what));
+    }
+    if (attempt.error == 0) return attempt;
+    error = attempt.error;
+  }
+  return ConnectAttempt{{}, error};
 }
 
 }  // namespace omnes::core::bootstrap

@@ -94,10 +94,11 @@ Status sleepFor(base::Duration time, const WaitLimits& limits, std::string_view 
 }
 
 Status sendAll(int fd, std::span<const uint8_t> bytes, const WaitLimits& limits,
-               std::string_view what) {
+               std::string_view what, const std::function<void()>& afterWrite) {
   while (!bytes.empty()) {
     const IoResult result = sendSome(fd, bytes);
     if (result.state == IoState::kClosed) return closedStatus(result, what);
+    if (afterWrite) afterWrite();
     if (result.state == IoState::kAgain) OMNES_RETURN_IF_ERROR(waitFor(fd, POLLOUT, limits, what));
     bytes = bytes.subspan(result.bytes);
   }

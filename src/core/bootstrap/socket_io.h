@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -45,9 +46,10 @@ base::Status abortedStatus(std::string_view what);
 base::Status waitFor(int fd, short events, const WaitLimits& limits, std::string_view what);
 // Sleeps for `time`, or less when the deadline or abort come first; only abort is an error.
 base::Status sleepFor(base::Duration time, const WaitLimits& limits, std::string_view what);
-// All of it or an error; a closed connection is kRemoteError.
+// All of it or an error; a closed connection is kRemoteError. `afterWrite` is called after each
+// write, before it is waited for.
 base::Status sendAll(int fd, std::span<const uint8_t> bytes, const WaitLimits& limits,
-                     std::string_view what);
+                     std::string_view what, const std::function<void()>& afterWrite = {});
 base::Status receiveAll(int fd, std::span<uint8_t> bytes, const WaitLimits& limits,
                         std::string_view what);
 

@@ -43,8 +43,13 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::Meetin
                              made->wiring_.rendezvous->ranksInProcessOf(made->rank_));
   made->member_ = made->family_->memberOf(rank);
   OMNES_ASSIGN_OR_RETURN(made->liveness_,
-                         Liveness::start(made->wiring_.rendezvous.get(), &made->failure_,
-                                         &made->wake_, &made->wiring_.peers));
+                         Liveness::start({.rendezvous = made->wiring_.rendezvous.get(),
+                                          .failure = &made->failure_,
+                                          .wake = &made->wake_,
+                                          .peers = &made->wiring_.peers,
+                                          .links = &made->wiring_.links,
+                                          .board = made->board(),
+                                          .record = &made->execution_.record()}));
   made->execution_.surround({.rank = rank,
                              .timeoutMs = settings.timeoutMs,
                              .links = &made->wiring_.links,

@@ -1,7 +1,5 @@
 #include "core/comm/execution.h"
 
-#include <sched.h>
-
 namespace omnes::core {
 namespace {
 
@@ -10,7 +8,18 @@ using base::Deadline;
 using base::Status;
 using transports::Outcome;
 
+// How long the control connection may take to say why.
 constexpr int64_t kMessageGraceMs = 200;
+constexpr int64_t kCauseGraceMs = 300;
+// A rank that does not move for this long asks those that it waits for what they are doing, and
+// then again. Long enough that what only takes its time asks nothing, short enough that ranks that
+// will never meet know within a second.
+constexpr auto kFirstQuestion = std::chrono::milliseconds(100);
+constexpr auto kNextQuestion = std::chrono::milliseconds(500);
+// The last chunks of a rank that has left come over the network, its goodbye does not: they may be
+// later.
+constexpr auto kLeaverGrace = std::chrono::milliseconds(500);
+constexpr uint64_t kNotLookedYet = UINT64_MAX;
 
 const base::Clock& clock() { return base::Clock::monotonic(); }
 
@@ -22,32 +31,57 @@ Progress Execution::start(const Prepared& prepared, const Call& call, const Call
   fingerprint_ = fingerprintOf(call);
   deadline_.reset();
   graceForMessage_.reset();
+  suspicion_.reset();
   pumpFailed_ = false;
+  stillAtSteps_ = kNotLookedYet;
   operation_.start(prepared, buffers, fingerprint_, scalarBits, nonTemporal);
   const Progress progress = operation_.advance();
   // Only now: what stands before the first chunk leaves delays every other rank.
   in_.board->enter(boardEntryOf(call_, fingerprint_));
-  record_.begin(call_, prepared);
-  return in_.links->needsProgress() && progress != Progress::kFailed ? pump() : progress;
+  record_.begin(call_, fingerprint_, prepared.algorithm);
+  if (progress == Progress::kFailed) [[unlikely]]
+    return onFailure(false);
+  return in_.links->needsProgress() ? pump() : progress;
 }
 
 Progress Execution::poll() {
+  if (suspicion_) [[unlikely]]
+    return Progress::kStuck;
   const Progress progress = operation_.advance();
-  if (!in_.links->needsProgress() || progress == Progress::kFailed) return progress;
-  if (progress == Progress::kMoved) return progress;
+  if (progress == Progress::kFailed) [[unlikely]]
+    return onFailure(false);
+  if (!in_.links->needsProgress() || progress == Progress::kMoved) return progress;
   return pump();
 }
 
 // Lets the network move; the operation has only ended when nothing of it waits to be sent.
 Progress Execution::pump() {
   const Outcome outcome = in_.links->progress();
-  if (outcome != Outcome::kOk && outcome != Outcome::kAgain) {
-    pumpFailed_ = true;
-    return Progress::kFailed;
-  }
+  if (outcome != Outcome::kOk && outcome != Outcome::kAgain) return onFailure(true);
   const Progress progress = operation_.advance();
+  if (progress == Progress::kFailed) return onFailure(false);
   if (progress == Progress::kDone && in_.links->hasUnsent()) return Progress::kStuck;
   return progress == Progress::kStuck && outcome == Outcome::kOk ? Progress::kMoved : progress;
+}
+
+Progress Execution::onFailure(bool ofPump) {
+  pumpFailed_ = ofPump;
+  if (ofPump) {
+    const transports::Endpoint* endpoint = in_.links->failed();
+    if (endpoint->failedPeer < 0) return Progress::kFailed;
+    return suspect(false, endpoint->failedPeer, endpoint->error);
+  }
+  const OperationFailure& failure = operation_.failure();
+  if (failure.kind == OperationFailure::Kind::kTransport || failure.peer < 0)
+    return Progress::kFailed;
+  return suspect(failure.kind == OperationFailure::Kind::kMismatch, failure.peer, failure.text);
+}
+
+Progress Execution::suspect(bool isMismatch, int32_t peer, const char* text) {
+  suspicion_ = {isMismatch, peer, text, Deadline::afterMs(clock(), kCauseGraceMs)};
+  // The peer can compare, too, and knows what it has called before.
+  if (isMismatch) boards().ask(peer);
+  return Progress::kStuck;
 }
 
 void Execution::finish() {
@@ -57,23 +91,20 @@ void Execution::finish() {
 
 Status Execution::look() {
   if (in_.failure->isSet()) return in_.failure->status();
+  if (suspicion_) return judge(*suspicion_);
   if (!deadline_) deadline_ = Deadline::afterMs(clock(), in_.timeoutMs);
   if (deadline_->hasPassed(clock())) return timeout();
   for (int32_t peer = 0; peer < nranks(); ++peer)
     if (peer != in_.rank) OMNES_RETURN_IF_ERROR(lookAt(peer));
-  const int32_t peer = operation_.waitingFor();
-  if (peer >= 0 && peer != in_.rank && in_.liveness->hasLeft(peer)) {
-    // Its last chunks may have come in before its goodbye.
-    if (poll() != Progress::kStuck || operation_.waitingFor() != peer) return Status::ok();
-    return Status(Code::kRemoteError, describe(call_) + " needs " + nameOf(peer) +
-                                          ", which has destroyed its communicator");
-  }
+  const base::TimePoint now = clock().now();
+  noteStandstill(now);
+  OMNES_RETURN_IF_ERROR(lookForLeaver(now));
+  askAround(now);
   return Status::ok();
 }
 
 Status Execution::lookAt(int32_t peer) {
-  const base::Board* board = in_.links->boardOf(peer);
-  if (board == nullptr) return Status::ok();
+  const base::Board* board = boards().of(peer);
   const auto entry = board->read();
   if (entry && entry->sequence == call_.sequence && entry->fingerprint != fingerprint_)
     return mismatchWith(peer);
@@ -81,47 +112,81 @@ Status Execution::lookAt(int32_t peer) {
   return Status::ok();
 }
 
+void Execution::noteStandstill(base::TimePoint now) {
+  if (stillAtSteps_ == operation_.stepsDone()) return;
+  stillAtSteps_ = operation_.stepsDone();
+  stillSince_ = now;
+  nextQuestion_ = now + kFirstQuestion;
+}
+
+Status Execution::lookForLeaver(base::TimePoint now) {
+  const int32_t peer = operation_.waitingFor();
+  if (peer < 0 || peer == in_.rank || !in_.liveness->hasLeft(peer)) return Status::ok();
+  if (!boards().isShared(peer) && now - stillSince_ < kLeaverGrace) return Status::ok();
+  // Its last chunks may have come in before its goodbye.
+  if (poll() != Progress::kStuck || suspicion_ || operation_.waitingFor() != peer)
+    return Status::ok();
+  return goneBecauseLeft(peer);
+}
+
+void Execution::askAround(base::TimePoint now) {
+  if (now < nextQuestion_) return;
+  nextQuestion_ = now + kNextQuestion;
+  const int32_t awaited = operation_.waitingFor();
+  const bool isKnown = awaited >= 0 && awaited != in_.rank;
+  if (isKnown && !boards().isShared(awaited)) boards().ask(awaited);
+  if (!isKnown && boards().haveReplicas()) boards().ask(-1);
+  for (int32_t peer = 0; peer < nranks(); ++peer) {
+    if (peer == in_.rank || !boards().isShared(peer)) continue;
+    // Its board has moved on: whether it entered the same operation is known to it alone.
+    const auto entry = boards().of(peer)->read();
+    if (entry && entry->sequence > call_.sequence) boards().ask(peer);
+  }
+}
+
+Status Execution::judge(const Suspicion& suspicion) const {
+  const bool isLate = suspicion.until.hasPassed(clock());
+  const int32_t peer = suspicion.peer;
+  if (suspicion.isMismatch) {
+    // The peer writes its board right after its first chunk.
+    const auto entry = boards().of(peer)->read();
+    const bool isKnown = entry && entry->sequence == call_.sequence;
+    return isKnown || isLate ? mismatchWith(peer) : Status::ok();
+  }
+  if (in_.liveness->hasLeft(peer)) return goneBecauseLeft(peer);
+  if (!isLate) return Status::ok();
+  return Status(Code::kRemoteError, describe(call_) + ": " + nameOf(peer) +
+                                        " died or dropped its connection (" + suspicion.text +
+                                        "); abort and make a new communicator without it");
+}
+
+Status Execution::goneBecauseLeft(int32_t peer) const {
+  return Status(Code::kRemoteError, describe(call_) + " needs " + nameOf(peer) +
+                                        ", which has destroyed its communicator");
+}
+
 Status Execution::failure() const {
-  if (pumpFailed_) {
-    const transports::Endpoint* endpoint = in_.links->failed();
-    const Code code = endpoint->failedPeer >= 0 ? Code::kRemoteError : Code::kSystemError;
-    return Status(code, describe(call_) + ": " + endpoint->error);
-  }
-  const OperationFailure& failure = operation_.failure();
-  switch (failure.kind) {
-    case OperationFailure::Kind::kMismatch: return mismatchWith(failure.peer);
-    case OperationFailure::Kind::kPeerGone:
-      return Status(Code::kRemoteError, describe(call_) + ": " + failure.text);
-    case OperationFailure::Kind::kTransport: break;
-  }
-  return Status(Code::kSystemError, describe(call_) + ": " + failure.text);
+  const char* text = pumpFailed_ ? in_.links->failed()->error : operation_.failure().text;
+  return Status(Code::kSystemError, describe(call_) + ": " + text);
 }
 
 Status Execution::mismatchWith(int32_t peer) const {
+  const auto entry = boards().of(peer)->read();
   std::string theirs = "something else";
-  // The peer writes its board right after its first chunk: give it a moment.
-  for (int look = 0; look < 1000 && in_.links->boardOf(peer) != nullptr; ++look) {
-    const auto entry = in_.links->boardOf(peer)->read();
-    if (entry && entry->sequence >= call_.sequence) {
-      theirs = describe(*entry);
-      break;
-    }
-    sched_yield();
-  }
-  const std::string mine = describe(call_);
-  const std::string hint =
-      theirs == mine ? " in chunks of another size: check that all ranks have the same settings"
-                     : "; all ranks must call the same operations in the same order";
-  return Status(Code::kInvalidUsage, nameOf(in_.rank) + " called " + mine + " but " + nameOf(peer) +
-                                         " called " + theirs + hint);
+  if (entry && entry->sequence == call_.sequence) theirs = describe(*entry);
+  if (entry && entry->sequence > call_.sequence)
+    theirs += " and has gone on to " + describe(*entry);
+  return boards().mismatch(peer, describe(call_), theirs);
 }
 
 std::string Execution::whoIsLate() const {
   std::string out;
   for (int32_t peer = 0; peer < nranks(); ++peer) {
-    if (peer == in_.rank || in_.links->boardOf(peer) == nullptr) continue;
-    const auto entry = in_.links->boardOf(peer)->read();
+    if (peer == in_.rank) continue;
+    const auto entry = boards().of(peer)->read();
     if (!entry || entry->sequence >= call_.sequence) continue;
+    // A replica that has never been written says nothing.
+    if (!boards().isHeard(peer)) continue;
     out += "\n  " + nameOf(peer) + " has not entered it; ";
     out += entry->sequence == 0 ? "it has entered no operation yet"
                                 : "its last operation was " + describe(*entry);
@@ -146,7 +211,7 @@ Status Execution::silentFailureOf(int32_t peer) {
   // The message names the cause, the board only a code: give the message time.
   if (!graceForMessage_) graceForMessage_ = Deadline::afterMs(clock(), kMessageGraceMs);
   if (!graceForMessage_->hasPassed(clock())) return Status::ok();
-  const auto code = static_cast<Code>(in_.links->boardOf(peer)->failure());
+  const auto code = static_cast<Code>(boards().of(peer)->failure());
   return Status(Code::kRemoteError,
                 describe(call_) + ": " + nameOf(peer) + " has failed (" + base::codeName(code) +
                     "); its message does not come, perhaps since the process that made the unique "

@@ -4,6 +4,10 @@
 // Whoever drives it calls start(), then poll() until that is kDone or kFailed, look() now and then
 // while it is stuck, and finish() at the end; it never waits itself. One thread at a time; handed
 // from thread to thread by whoever owns the right to drive.
+//
+// A peer that is gone, or a chunk of another call, is seldom the whole story: why is told by the
+// control connection or by the peer's board, a moment later. Until then the operation is kStuck,
+// and look() says how it has failed.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +20,8 @@
 #include "core/comm/failure.h"
 #include "core/comm/flight_record.h"
 #include "core/comm/liveness.h"
-#include "core/comm/wiring.h"
+#include "core/comm/peer_boards.h"
+#include "core/comm/peer_info.h"
 #include "core/exec/operation.h"
 
 namespace omnes::core {
@@ -50,18 +55,36 @@ class Execution {
   base::Status failure() const;
   // After kDone.
   void finish();
+  // What has been entered. find() is for any thread.
+  const FlightRecord& record() const { return record_; }
 
   const Call& call() const { return call_; }
   // Whether far chunks are better stored past the caches.
   bool peersAreFar() { return operation_.lineLatency().isFar(); }
 
  private:
+  // What is wrong, as far as the operation or the transport has seen it.
+  struct Suspicion {
+    bool isMismatch = false;  // else the peer is gone
+    int32_t peer = -1;
+    std::string text;  // of the transport
+    base::Deadline until = base::Deadline::never();
+  };
+
   Progress pump();
+  Progress onFailure(bool ofPump);
+  Progress suspect(bool isMismatch, int32_t peer, const char* text);
+  base::Status judge(const Suspicion& suspicion) const;
   base::Status lookAt(int32_t peer);
+  base::Status lookForLeaver(base::TimePoint now);
+  void noteStandstill(base::TimePoint now);
+  void askAround(base::TimePoint now);
   base::Status timeout() const;
   // The peer's board says that it has failed, and no message has come that says why.
   base::Status silentFailureOf(int32_t peer);
   base::Status mismatchWith(int32_t peer) const;
+  base::Status goneBecauseLeft(int32_t peer) const;
+  const PeerBoards& boards() const { return in_.liveness->boards(); }
   std::string whoIsLate() const;
   std::string nameOf(int32_t rank) const { return (*in_.peers)[rank].nameAs(rank); }
   int32_t nranks() const { return static_cast<int32_t>(in_.peers->size()); }
@@ -75,6 +98,11 @@ class Execution {
   // Set at the first look, so that a fast operation reads no clock.
   std::optional<base::Deadline> deadline_;
   std::optional<base::Deadline> graceForMessage_;
+  std::optional<Suspicion> suspicion_;
+  // Since when nothing has moved, as far as looks have shown.
+  uint64_t stillAtSteps_ = 0;
+  base::TimePoint stillSince_;
+  base::TimePoint nextQuestion_;
 };
 
 }  // namespace omnes::core

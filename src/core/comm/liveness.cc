@@ -21,27 +21,30 @@ constexpr int64_t kSpreadMs = 250;
 
 }  // namespace
 
-base::Result<std::unique_ptr<Liveness>> Liveness::start(bootstrap::Rendezvous* rendezvous,
-                                                        Failure* failure, base::EventFd* wake,
-                                                        const std::vector<PeerInfo>* peers) {
-  std::unique_ptr<Liveness> made(
-      new Liveness(rendezvous, failure, wake, peers));  // private constructor
+base::Result<std::unique_ptr<Liveness>> Liveness::start(const Parts& parts) {
+  std::unique_ptr<Liveness> made(new Liveness(parts));  // private constructor
   OMNES_ASSIGN_OR_RETURN(made->service_, Service::get());
   const std::lock_guard<std::mutex> lock(made->mutex_);
   OMNES_RETURN_IF_ERROR(made->watchProcesses());
-  OMNES_ASSIGN_OR_RETURN(
-      made->controlWatch_,
-      made->service_->watch(rendezvous->controlFd(), [raw = made.get()] { raw->onControl(); }));
+  OMNES_ASSIGN_OR_RETURN(made->controlWatch_,
+                         made->service_->watch(parts.rendezvous->controlFd(),
+                                               [raw = made.get()] { raw->onControl(); }));
   return made;
 }
 
-Liveness::Liveness(bootstrap::Rendezvous* rendezvous, Failure* failure, base::EventFd* wake,
-                   const std::vector<PeerInfo>* peers)
-    : rendezvous_(rendezvous),
-      failure_(failure),
-      wake_(wake),
-      peers_(peers),
-      left_(peers->size()) {}
+Liveness::Liveness(const Parts& parts)
+    : rendezvous_(parts.rendezvous),
+      failure_(parts.failure),
+      wake_(parts.wake),
+      peers_(parts.peers),
+      board_(parts.board),
+      boards_({.rank = static_cast<int32_t>(parts.rendezvous->rank()),
+               .links = parts.links,
+               .rendezvous = parts.rendezvous,
+               .own = parts.board,
+               .record = parts.record,
+               .peers = parts.peers}),
+      left_(parts.peers->size()) {}
 
 Liveness::~Liveness() {
   if (!service_) return;
@@ -123,6 +126,9 @@ void Liveness::takeEvents() {
         left_[event->rank].store(true, std::memory_order_release);
         wake_->signal();
         break;
+      case ControlEvent::Kind::kEntered:
+        onEntered(static_cast<int32_t>(event->rank), event->payload);
+        break;
       case ControlEvent::Kind::kHostEnded: break;
     }
   }
@@ -130,6 +136,13 @@ void Liveness::takeEvents() {
     service_->remove(controlWatch_);
     controlWatch_ = 0;
   }
+}
+
+void Liveness::onEntered(int32_t rank, std::string_view payload) {
+  const Status mismatch = boards_.take(rank, payload);
+  if (mismatch.isOk() || failure_->isSet()) return;
+  board_->fail(static_cast<uint32_t>(mismatch.code()));
+  fail(mismatch);
 }
 
 void Liveness::onProcessEnd(int64_t pid) {
@@ -150,7 +163,8 @@ void Liveness::judgeLater(Process* process) {
     takeEvents();
     for (size_t rank = 0; rank < peers_->size(); ++rank) {
       if ((*peers_)[rank].visiblePid != pid || hasLeft(static_cast<int32_t>(rank))) continue;
-      set(deathOf(static_cast<int32_t>(rank)));
+      // Ranks of other hosts see no process end, and a forked child may keep its sockets open.
+      fail(deathOf(static_cast<int32_t>(rank)));
       return;
     }
   });

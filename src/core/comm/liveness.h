@@ -4,29 +4,43 @@
 // it is gone), and a pidfd per peer process, which fires at once when it dies, even while a forked
 // child keeps its sockets open. A peer that ended in order (goodbye) is no failure until somebody
 // waits for it.
+//
+// It also keeps what ranks say they are doing (peer_boards.h), and breaks the communicator when one
+// of them has called something else than this rank, even while this rank is in no call.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "base/event.h"
 #include "base/fd.h"
 #include "core/bootstrap/rendezvous.h"
 #include "core/comm/failure.h"
-#include "core/comm/wiring.h"
+#include "core/comm/flight_record.h"
+#include "core/comm/peer_boards.h"
+#include "core/comm/peer_info.h"
+#include "core/exec/link_set.h"
 #include "core/service/service.h"
 
 namespace omnes::core {
 
 class Liveness {
  public:
-  // rendezvous, failure, wake and peers must outlive it.
-  static base::Result<std::unique_ptr<Liveness>> start(bootstrap::Rendezvous* rendezvous,
-                                                       Failure* failure, base::EventFd* wake,
-                                                       const std::vector<PeerInfo>* peers);
+  // All must outlive it.
+  struct Parts {
+    bootstrap::Rendezvous* rendezvous = nullptr;
+    Failure* failure = nullptr;
+    base::EventFd* wake = nullptr;
+    const std::vector<PeerInfo>* peers = nullptr;
+    const LinkSet* links = nullptr;
+    base::Board* board = nullptr;  // the own one
+    const FlightRecord* record = nullptr;
+  };
+  static base::Result<std::unique_ptr<Liveness>> start(const Parts& parts);
   ~Liveness();
 
   // Any thread. Whether the rank has said goodbye.
@@ -34,12 +48,13 @@ class Liveness {
     // L2: pairs with L1.
     return left_[rank].load(std::memory_order_acquire);
   }
+  // What the other ranks are doing.
+  const PeerBoards& boards() const { return boards_; }
   // Keeps the cause if it is the first, and then tells all other ranks. Any thread.
   void fail(const base::Status& cause);
 
  private:
-  Liveness(bootstrap::Rendezvous* rendezvous, Failure* failure, base::EventFd* wake,
-           const std::vector<PeerInfo>* peers);
+  explicit Liveness(const Parts& parts);
   struct Process {
     int64_t pid;
     base::UniqueFd pidfd;
@@ -52,6 +67,7 @@ class Liveness {
   void onControl();
   void takeEvents();
   void onProcessEnd(int64_t pid);
+  void onEntered(int32_t rank, std::string_view payload);
   void set(const base::Status& cause);
   base::Status deathOf(int32_t rank) const;
 
@@ -59,6 +75,8 @@ class Liveness {
   Failure* failure_;
   base::EventFd* wake_;
   const std::vector<PeerInfo>* peers_;
+  base::Board* board_;
+  PeerBoards boards_;
   std::vector<std::atomic<bool>> left_;
   std::shared_ptr<Service> service_;
   // Guards what follows. Taken by handlers (which run under the service's lock), so never held

@@ -12,26 +12,27 @@ using base::Code;
 using base::Result;
 using base::Status;
 
-// A comma list of transports; a leading ^ makes it the list of those left out.
-Status checkTransports(const std::string& list) {
-  if (list.empty()) return Status::ok();
-  const bool excludes = list[0] == '^';
-  const auto names = base::splitList(std::string_view(list).substr(excludes ? 1 : 0));
+// The transports that a comma list leaves; a leading ^ makes it the list of those left out, and an
+// empty one leaves all.
+Result<std::vector<std::string>> readTransports(const std::string& text) {
+  const std::string list = base::toLower(text);
+  const bool excludes = list.empty() || list[0] == '^';
+  const auto names = base::splitList(std::string_view(list).substr(excludes && !list.empty()));
   std::string valid;
-  size_t left = 0;
+  std::vector<std::string> left;
   for (const transports::TransportTable* table : transports::all()) {
     valid.append(valid.empty() ? "" : ", ").append(table->name);
     const bool isNamed = std::find(names.begin(), names.end(), table->name) != names.end();
-    left += isNamed != excludes;
+    if (isNamed != excludes) left.emplace_back(table->name);
   }
   for (const std::string_view name : names)
     if (transports::find(name) == nullptr)
       return Status(Code::kInvalidArgument,
                     "OMNES_TRANSPORTS names \"" + std::string(name) + "\"; valid: " + valid);
-  if (left == 0)
+  if (left.empty())
     return Status(Code::kInvalidUsage,
                   "OMNES_TRANSPORTS \"" + list + "\" leaves no transport; valid: " + valid);
-  return Status::ok();
+  return left;
 }
 
 template <typename T>
@@ -52,8 +53,12 @@ Result<CommSettings> CommSettings::from(const base::Config& config, const CommRe
   out.rules.forced = base::toLower(config.algo.isSet ? config.algo.value : request.algo);
   out.rules.deterministic = choose(config.deterministic, request.deterministic);
   OMNES_RETURN_IF_ERROR(checkRules(out.rules));
-  OMNES_RETURN_IF_ERROR(
-      checkTransports(config.transports.isSet ? config.transports.value : request.transports));
+  OMNES_ASSIGN_OR_RETURN(
+      out.transports,
+      readTransports(config.transports.isSet ? config.transports.value : request.transports));
+  out.interfaces = config.interfaces.value;
+  out.portRange = config.portRange.value;
+  out.tcpSockets = static_cast<int32_t>(config.tcpSockets.value);
   out.hostId = config.hostId.isSet ? config.hostId.value : request.hostId;
   for (const char c : out.hostId)
     if (static_cast<unsigned char>(c) < 0x20)
@@ -65,9 +70,12 @@ Result<CommSettings> CommSettings::from(const base::Config& config, const CommRe
 }
 
 std::string CommSettings::agreedText() const {
+  std::string allowed;
+  for (const std::string& name : transports) allowed += (allowed.empty() ? "" : ",") + name;
   return "OMNES_ALGO=" + rules.forced +
          "\nOMNES_DETERMINISTIC=" + (rules.deterministic ? "1" : "0") +
-         "\nOMNES_SLOT_BYTES=" + std::to_string(slotBytes) + "\n";
+         "\nOMNES_SLOT_BYTES=" + std::to_string(slotBytes) + "\nOMNES_TRANSPORTS=" + allowed +
+         "\nOMNES_TCP_SOCKETS=" + std::to_string(tcpSockets) + "\n";
 }
 
 }  // namespace omnes::core

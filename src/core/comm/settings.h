@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/config.h"
 #include "base/status.h"
@@ -27,6 +29,10 @@ struct CommSettings {
   int64_t initTimeoutMs = 0;
   SelectionRules rules;
   std::string hostId;
+  std::vector<std::string> transports;  // that may be used, in order of preference
+  int32_t tcpSockets = 1;               // that carry data, to each rank reached over tcp
+  std::string interfaces;               // of this rank alone
+  std::string portRange;                // of this rank alone
   size_t slotBytes = 0;
   int64_t spinPolls = -1;
   base::Choice nonTemporal = base::Choice::kAuto;

@@ -1,5 +1,9 @@
 #include "core/exec/link_set.h"
 
+#include <string>
+
+#include "transports/streams.h"
+
 namespace omnes::core {
 
 using base::Code;
@@ -10,18 +14,21 @@ using transports::Link;
 using transports::LinkShape;
 using transports::Outcome;
 
-namespace {
-
-Result<Link*> openOn(Endpoint* endpoint, const LinkShape& shape) {
+// Ranks cut a message by the largest chunk of their links, and pick algorithms by the slots: a link
+// that differs from the others of its class would let them cut or pick differently.
+Result<Link*> LinkSet::openOn(Endpoint* endpoint, const LinkShape& shape) const {
   Link* link = nullptr;
   if (endpoint->table->openLink(endpoint, &shape, &link) != Outcome::kOk)
     return Status(Code::kNotSupported, endpoint->error);
+  const transports::StreamClass wanted = transports::streamClass(shape.stream, slotBytes_);
+  if (link->slotBytes != wanted.bodyBytes || link->credits < wanted.slots)
+    return Status(Code::kInternalError,
+                  std::string(endpoint->table->name) + " has " + std::to_string(link->credits) +
+                      " slots of " + std::to_string(link->slotBytes) + " bytes for stream " +
+                      std::to_string(shape.stream) + " instead of " + std::to_string(wanted.slots) +
+                      " of " + std::to_string(wanted.bodyBytes));
   return link;
 }
-
-bool isMulticast(const LinkShape& shape) { return shape.outgoing && shape.stream % 2 == 0; }
-
-}  // namespace
 
 void LinkSet::add(EndpointOwner endpoint, const std::vector<int32_t>& members) {
   for (const int32_t rank : members) carrier_[rank] = endpoint.get();
@@ -31,7 +38,7 @@ void LinkSet::add(EndpointOwner endpoint, const std::vector<int32_t>& members) {
 
 Result<LinkList> LinkSet::open(const LinkShape& shape) const {
   LinkList out;
-  if (isMulticast(shape)) {
+  if (shape.outgoing && transports::streamClass(shape.stream, slotBytes_).multicast) {
     for (const EndpointOwner& endpoint : endpoints_) {
       OMNES_ASSIGN_OR_RETURN(Link * link, openOn(endpoint.get(), shape));
       out.push_back(link);

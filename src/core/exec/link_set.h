@@ -26,7 +26,9 @@ using LinkList = std::vector<transports::Link*>;
 
 class LinkSet {
  public:
-  explicit LinkSet(int32_t nranks = 0) : carrier_(nranks, nullptr) {}
+  // slotBytes: what all endpoints were opened with.
+  explicit LinkSet(int32_t nranks = 0, size_t slotBytes = 0)
+      : slotBytes_(slotBytes), carrier_(nranks, nullptr) {}
 
   // The endpoint reaches `members` (the own rank may be among them). Call connect first.
   void add(EndpointOwner endpoint, const std::vector<int32_t>& members);
@@ -52,6 +54,10 @@ class LinkSet {
   const char* carrierOf(int32_t rank) const;
 
  private:
+  base::Result<transports::Link*> openOn(transports::Endpoint* endpoint,
+                                         const transports::LinkShape& shape) const;
+
+  size_t slotBytes_;
   std::vector<EndpointOwner> endpoints_;
   std::vector<transports::Endpoint*> pumped_;   // those with something to pump
   std::vector<transports::Endpoint*> carrier_;  // by rank

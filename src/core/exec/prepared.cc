@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "transports/streams.h"
+
 namespace omnes::core {
 namespace {
 
@@ -93,11 +95,14 @@ class Preparer {
         const bool isRing = outgoing ? link->sender != nullptr : link->receiver != nullptr;
         out_.allRings = out_.allRings && isRing;
         if (carriesBytes) smallestSlot_ = std::min(smallestSlot_, link->slotBytes);
-        if (link->credits < static_cast<uint32_t>(plan_.minCredits))
+        // What all links of the class have, whatever carries them: ranks must agree on the answer.
+        const uint32_t slots =
+            std::min(link->credits, transports::streamClass(ref.stream, link->slotBytes).slots);
+        if (slots < static_cast<uint32_t>(plan_.minCredits))
           return Status(Code::kNotSupported, "algorithm " + plan_.algorithm + " needs " +
                                                  std::to_string(plan_.minCredits) +
                                                  " slots a link, there are " +
-                                                 std::to_string(link->credits));
+                                                 std::to_string(slots));
       }
     }
     return Status::ok();
