@@ -6,9 +6,12 @@
  * Conventions of every declaration below
  *   - counts are in elements, sizes in bytes; both are 64-bit.
  *   - Blocking: unless said otherwise a call returns when it is done or has failed. No wait is
- *     unbounded: operations end at config.timeoutMs, initialisation at config.initTimeoutMs.
+ *     unbounded: operations end at config.timeoutMs, counted from when they begin (which is when
+ *     the operation before them in their communicator has ended), initialisation at
+ *     config.initTimeoutMs.
  *   - Thread-safety: calls on different communicators are independent. One communicator is used
- *     by one thread at a time, except where a declaration says "any thread".
+ *     by one thread at a time, except where a declaration says "any thread". A forked child may
+ *     not use what its parent has made: omnesInvalidUsage.
  *   - Results: omnesInvalidArgument is found before anything is sent and leaves the communicator
  *     usable. Every other error breaks the communicator on all its ranks; later calls return the
  *     first cause. omnesGetLastError(comm) has the text: rank, host, operation, sequence number,
@@ -181,7 +184,9 @@ OMNES_EXPORT omnesResult_t omnesGetUniqueId(omnesUniqueId* uniqueId);
  * Any thread. */
 OMNES_EXPORT omnesResult_t omnesCommInitRank(omnesComm_t* comm, int nranks, omnesUniqueId commId,
                                              int rank);
-/* As omnesCommInitRank; config NULL means the defaults. With config.blocking 0 it checks its
+/* As omnesCommInitRank; config NULL means the defaults. In a group the init calls (also the two
+ * others, not omnesCommInitAll) are only noted; omnesGroupEnd makes the communicators, side by
+ * side, all or none. With config.blocking 0 it checks its
  * arguments, sets *comm and returns omnesInProgress while the ranks meet in the background: poll
  * omnesCommGetAsyncError until it is no longer omnesInProgress. Until then the communicator can
  * only be queried, aborted or destroyed (which then aborts); other calls are omnesInvalidUsage. */
@@ -190,8 +195,9 @@ OMNES_EXPORT omnesResult_t omnesCommInitRankConfig(omnesComm_t* comm, int nranks
                                                    const omnesConfig_t* config);
 
 /* Makes nranks ranks in this process: comms[i] (array of nranks, owned by the caller) is rank i.
- * Use each from a thread of its own. deviceList is accepted for NCCL's signature and ignored. All
- * or none are set. Results as omnesCommInitRank. Any thread. */
+ * Use each from a thread of its own, or group the calls of one thread (omnesGroupStart). deviceList
+ * is accepted for NCCL's signature and ignored. All or none are set. Results as omnesCommInitRank.
+ * Any thread. */
 OMNES_EXPORT omnesResult_t omnesCommInitAll(omnesComm_t* comms, int nranks, const int* deviceList);
 
 /* Joins the communicator that the environment describes: OMNES_RANK and OMNES_NRANKS, or what the
@@ -203,17 +209,20 @@ OMNES_EXPORT omnesResult_t omnesCommInitAll(omnesComm_t* comms, int nranks, cons
  * a process that makes several makes them in the same order as the others. */
 OMNES_EXPORT omnesResult_t omnesCommInitEnv(omnesComm_t* comm, const omnesConfig_t* config);
 
-/* Ends the use of a communicator: waits until this rank's operations are done. NULL is
- * omnesSuccess. omnesInvalidArgument: finalized before. */
+/* Ends the use of a communicator: waits until this rank's operations are done, in streams too, and
+ * returns the communicator's first failure. NULL is omnesSuccess. omnesInvalidArgument: finalized
+ * before; omnesInvalidUsage: called from a callback of a stream that holds operations of it. */
 OMNES_EXPORT omnesResult_t omnesCommFinalize(omnesComm_t comm);
-/* Frees a communicator (finalizing it if need be). Does not wait for other ranks. NULL is
- * omnesSuccess. omnesInvalidArgument: not a live communicator, e.g. destroyed before (best
- * effort); omnesInvalidUsage: another thread is inside a call on it, which stays as it is (best
- * effort). */
+/* Frees a communicator (finalizing it if need be: waits for this rank's operations in streams).
+ * Does not wait for other ranks' operations. NULL is omnesSuccess. omnesInvalidArgument: not a live
+ * communicator, e.g. destroyed before (best effort); omnesInvalidUsage: another thread is inside a
+ * call on it, which stays as it is (best effort). */
 OMNES_EXPORT omnesResult_t omnesCommDestroy(omnesComm_t comm);
-/* Ends every call that is blocked on the communicator, on all ranks, with an error, then waits (at
- * most one second) until none is inside it and frees it. NULL is omnesSuccess.
- * omnesInvalidArgument as Destroy. Any thread. */
+/* Ends every call that is blocked on the communicator, on all ranks, with an error, and every
+ * operation of it that stands in a stream or a group; then waits (at most one second) until none is
+ * inside it and frees it. Buffers may be freed as soon as it has returned; streams stay usable. A
+ * call of another thread that was about to use the communicator gets omnesInvalidArgument. NULL is
+ * omnesSuccess. omnesInvalidArgument as Destroy. Any thread. */
 OMNES_EXPORT omnesResult_t omnesCommAbort(omnesComm_t comm);
 
 /* ---- queries (any thread) -------------------------------------------------------------------- */
@@ -252,7 +261,10 @@ OMNES_EXPORT omnesResult_t omnesStreamQuery(omnesStream_t stream);
  * omnesSuccess. */
 typedef void (*omnesStreamCallback_t)(omnesStream_t stream, omnesResult_t status, void* userData);
 /* Enqueues a call of callback, which runs on a thread of the library once all that was enqueued
- * before is done. It may call omnes, but not wait for its own stream. flags must be 0.
+ * before is done. It may call omnes, but not wait for its own stream: a call without a stream, for
+ * which operations of its communicator that stand behind the callback would have to end first, is
+ * omnesInvalidUsage; where that takes more than one stream, the call ends with omnesTimeout.
+ * An exception that leaves it is caught. flags must be 0.
  * omnesSuccess; omnesInvalidArgument: not a live stream, callback NULL, flags not 0. Any thread. */
 OMNES_EXPORT omnesResult_t omnesStreamAddCallback(omnesStream_t stream,
                                                   omnesStreamCallback_t callback, void* userData,
@@ -262,13 +274,15 @@ OMNES_EXPORT omnesResult_t omnesStreamAddCallback(omnesStream_t stream,
 
 /* Opens a group in this thread: the collectives that follow are only noted, until the matching
  * omnesGroupEnd starts them together. Groups nest; the outermost end counts. A thread that has
- * several ranks must group their calls. omnesSuccess. */
+ * several ranks must group their calls: a wait that nobody but the waiting thread could end is
+ * omnesInvalidUsage where that can be told. All other calls act at once; ending a communicator
+ * drops its noted operations and makes the group fail. omnesSuccess. */
 OMNES_EXPORT omnesResult_t omnesGroupStart(void);
 /* Starts what the group has noted. Operations with a NULL stream have ended when it returns, those
  * with a stream are enqueued. A call of the group that was refused for its arguments makes the
  * whole group fail with that result: nothing of it is started and all communicators stay usable.
- * Else the first failure of an operation that it waited for. omnesInvalidUsage: no group is open.
- */
+ * Communicators that the group makes come first, then the operations. Else the first failure of an
+ * operation that it waited for. omnesInvalidUsage: no group is open. */
 OMNES_EXPORT omnesResult_t omnesGroupEnd(void);
 
 /* ---- operators ------------------------------------------------------------------------------- */
@@ -284,12 +298,14 @@ OMNES_EXPORT omnesResult_t omnesRedOpCreatePreMulSum(omnesRedOp_t* op, void* sca
 OMNES_EXPORT omnesResult_t omnesRedOpDestroy(omnesRedOp_t op, omnesComm_t comm);
 
 /* ---- collectives ------------------------------------------------------------------------------ *
- * Buffers are owned by the caller and belong to the operation until the call returns. In place as
+ * Buffers are owned by the caller and belong to the operation until it has ended: until the call
+ * returns, or, in a stream or a group, as said there. In place as
  * in NCCL (each says how); any other overlap is omnesInvalidArgument. A buffer may be NULL when
  * its size is zero. Any alignment works. Results of each: omnesSuccess; omnesInvalidArgument: NULL
  * communicator or buffer, unknown type or operator, overlap, size beyond 2^63; omnesInvalidUsage:
  * ranks called different operations, counts, types, operators or roots (the message has both
- * sides); omnesRemoteError; omnesTimeout; omnesSystemError; omnesNotSupported: stream is not NULL.
+ * sides), or the communicator was finalized; omnesRemoteError; omnesTimeout; omnesSystemError;
+ * omnesNotSupported: no algorithm does it. With a stream the last four come later, as said there.
  * All ranks end with identical bits. */
 
 /* recvbuff[i] = op over ranks of sendbuff[i], count elements each. In place: sendbuff == recvbuff.

@@ -102,6 +102,8 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(const MeetingPoint& point, 
       const std::string who = "rank 0, which hosts the meeting, could not join: ";
       ownHost->giveUp(Status(Code::kRemoteError, who + std::string(connected.message())));
       ownHost->awaitTold(std::chrono::milliseconds(kGoodbyeMs));  // as below
+    } else if (isAborted(self->limits(deadline))) {
+      self->tellOfAbort(settings, connected);
     }
     return connected;
   }
@@ -205,6 +207,19 @@ void Rendezvous::tellGivingUp(const Status& why) {
   (void)sendAll(fd_.get(), bytesOf(*frame), soon,
                 "giving up");  // they will see the connection close in any case
   saidGoodbye_ = true;
+}
+
+void Rendezvous::tellOfAbort(const std::string& settings, const Status& why) {
+  abortFd_ = -1;
+  const Deadline soon = Deadline::afterMs(clock_, kGoodbyeMs);
+  if (!connect(soon).isOk()) return;
+  const JoinInfo info{processToken(), static_cast<uint32_t>(::getpid()), base::hostname(),
+                      settings};
+  const SharedFrame frame =
+      encodeFrame(FrameType::kJoin, Code::kOk, rank_, wireMs(soon, clock_), info.encode());
+  if (!send(frame, limits(soon), "telling of an abort").isOk()) return;
+  tellGivingUp(Status(Code::kRemoteError, "rank " + std::to_string(rank_) +
+                                              " could not join: " + std::string(why.message())));
 }
 
 Status Rendezvous::takeMet(const Frame& frame) {

@@ -99,6 +99,9 @@ class Rendezvous {
                                 std::string* trouble);
   base::Status awaitMet(const std::string& settings, base::Deadline deadline);
   void tellGivingUp(const base::Status& why);
+  // Aborted before it could join: the others would wait for this rank until their deadline. At most
+  // 250 ms.
+  void tellOfAbort(const std::string& settings, const base::Status& why);
   base::Status send(const SharedFrame& frame, const WaitLimits& limits, std::string_view what);
   // Blocks for the next frame; a frame that says that all is lost is returned as its Status.
   base::Result<Frame> nextFrame(base::Deadline deadline, std::string_view what);
@@ -117,7 +120,7 @@ class Rendezvous {
   const uint32_t rank_;
   const uint32_t nranks_;
   const base::Clock& clock_;
-  const int abortFd_;
+  int abortFd_;
   base::UniqueFd fd_;
   KeepAlive keepAlive_;  // guarded by sendMutex_ once connected
   FrameReader reader_;
