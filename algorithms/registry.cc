@@ -1,5 +1,6 @@
 #include "algorithms/registry.h"
 
+#include <memory>
 #include <vector>
 
 #include "algorithms/families.h"
@@ -8,13 +9,15 @@ namespace omnes::algorithms {
 
 std::span<const Algorithm> all() {
   // The order within a collective is the order in which tables list the algorithms.
-  static const std::vector<Algorithm> algorithms = [] {
-    std::vector<Algorithm> list;
+  // Never destroyed: threads may still be inside calls when main() returns.
+  static const std::vector<Algorithm>& algorithms = *[] {
+    auto made = std::make_unique<std::vector<Algorithm>>();
+    std::vector<Algorithm>& list = *made;
     for (const auto family : {oneshotFamily(), directFamily(), ringFamily(),
                               recursiveDoublingFamily(), circulantFamily(), barrierFamily()}) {
       list.insert(list.end(), family.begin(), family.end());
     }
-    return list;
+    return made.release();
   }();
   return algorithms;
 }

@@ -38,9 +38,10 @@ MODES = {
         "multiplier": 4,
         "left_out": ["no-sanitize", "no-asan"],
     },
-    # Ranks are threads here: what starts processes, and what has one thread only, would prove nothing.
+    # What has one thread only would prove nothing. Ranks of "fault" are processes with several threads each, and it
+    # aborts, forks and exits beside them.
     "thread": {
-        "suites": ["unit", "comm"],
+        "suites": ["unit", "comm", "fault"],
         "options": ["-Db_sanitize=thread"] + SANITIZER_OPTIONS,
         "multiplier": 6,
         "left_out": ["no-sanitize", "no-tsan"],

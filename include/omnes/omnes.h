@@ -165,9 +165,11 @@ OMNES_EXPORT omnesResult_t omnesSetLastError(omnesResult_t result, const char* t
 
 /* ---- making and ending communicators --------------------------------------------------------- */
 
-/* Makes an id for a new communicator and starts listening for its ranks: this process must live
- * until they have met. omnesSuccess; omnesInvalidArgument: uniqueId is NULL; omnesSystemError: no
- * socket or no randomness. Any thread. */
+/* Makes an id for a new communicator and starts listening for its ranks, at an address that other
+ * hosts reach (OMNES_IFNAME, OMNES_PORT_RANGE): this process must live until they have met.
+ * omnesSuccess; omnesInvalidArgument: uniqueId is NULL, or a variable that is not valid;
+ * omnesInvalidUsage: OMNES_IFNAME names no interface that can be used; omnesSystemError: no socket,
+ * no free port of the range or no randomness. Any thread. */
 OMNES_EXPORT omnesResult_t omnesGetUniqueId(omnesUniqueId* uniqueId);
 
 /* Joins a communicator of nranks ranks as `rank` (0-based). Collective: returns when all ranks

@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "api/group.h"
 #include "api/handle.h"
 
 namespace omnes::api {
@@ -30,20 +31,22 @@ omnesResult_t guard(Body&& body) {
   }
 }
 
-// The same for a call on a communicator: what cannot be foreseen may have left the other ranks
-// waiting, so it breaks the communicator on all of them.
+// The same for a collective. A refusal makes the group fail that it belongs to; what cannot be
+// foreseen may have left the other ranks waiting, so it breaks the communicator on all of them.
 template <typename Body>
 omnesResult_t guardCollective(omnesComm_t comm, Body&& body) {
   try {
-    return finish(body());
+    const base::Status status = body();
+    if (!status.isOk() && Group::isOpen()) [[unlikely]]
+      Group::ofThisThread().refuse(status);
+    return finish(status);
   } catch (...) {
     constexpr const char* kText = "out of memory in the middle of an operation";
-    if (comm != nullptr && comm->magic == omnesComm::kLive) {
-      try {
-        comm->communicator->fail(base::Status(base::Code::kSystemError, kText));
-      } catch (...) {
-        // The board has said it to the others before any memory was asked for.
-      }
+    try {
+      const Entry entry(comm);
+      if (entry.isIn()) comm->communicator->fail(base::Status(base::Code::kSystemError, kText));
+    } catch (...) {
+      // The board has said it to the others before any memory was asked for.
     }
     return finishWithoutMemory(base::Code::kSystemError, kText);
   }

@@ -2,10 +2,12 @@
 #include <cstring>
 
 #include "api/boundary.h"
+#include "api/group.h"
 
 namespace {
 
-using omnes::api::checkHandle;
+using omnes::api::Entry;
+using omnes::api::Group;
 using omnes::api::guard;
 using omnes::api::guardCollective;
 using omnes::base::Code;
@@ -13,8 +15,10 @@ using omnes::base::DataType;
 using omnes::base::ReduceOp;
 using omnes::base::Result;
 using omnes::base::Status;
+using omnes::core::Pending;
 using omnes::core::Reducer;
 using omnes::core::Shape;
+using omnes::core::Stream;
 using omnes::plan::Collective;
 
 constexpr int kFirstCreatedOperator = 1024;
@@ -71,20 +75,45 @@ Status checkBuffers(const Shape& shape, int32_t nranks, int32_t rank, const void
   return Status::ok();
 }
 
+struct Wanted {
+  Shape shape;
+  Reducer reducer;
+  omnes::core::CallBuffers buffers;
+};
+
+// Behind others, in a stream, or noted by the group.
+Status enqueue(const Wanted& call, omnesComm_t comm, omnesStream_t stream) {
+  std::shared_ptr<Stream> beside;
+  if (stream != nullptr) {
+    OMNES_ASSIGN_OR_RETURN(beside, omnes::api::findStream(stream));
+  }
+  omnes::core::Communicator* communicator = comm->communicator.get();
+  OMNES_ASSIGN_OR_RETURN(std::shared_ptr<Pending> pending,
+                         communicator->makePending(call.shape, call.reducer, call.buffers));
+  if (Group::isOpen())
+    return Group::ofThisThread().noteOperation(comm, std::move(pending), std::move(beside));
+  OMNES_RETURN_IF_ERROR(communicator->failure().status());
+  OMNES_ASSIGN_OR_RETURN(
+      const omnes::core::Batch batch,
+      omnes::core::enqueueTogether({{communicator, std::move(pending), std::move(beside)}}));
+  return omnes::core::finishTogether(batch);
+}
+
 Status runReduction(Collective collective, const void* send, void* recv, size_t count,
                     omnesDataType_t datatype, omnesRedOp_t op, omnesComm_t comm,
                     omnesStream_t stream) {
-  OMNES_RETURN_IF_ERROR(checkHandle(comm));
+  const Entry entry(comm);
+  if (!entry.isIn()) [[unlikely]]
+    return omnes::api::whyNotIn(comm);
   if (comm->isFinalized)
     return Status(Code::kInvalidUsage, "comm was finalized; only omnesCommDestroy may follow");
-  if (stream != nullptr)
-    return Status(Code::kNotSupported, "streams are not supported by this version; pass NULL");
   OMNES_ASSIGN_OR_RETURN(const DataType type, checkType(datatype));
   OMNES_ASSIGN_OR_RETURN(const Reducer reducer, checkOperator(comm, op, type));
   const Shape shape{collective, count, type, reducer.op};
-  OMNES_RETURN_IF_ERROR(
-      checkBuffers(shape, comm->communicator->nranks(), comm->communicator->rank(), send, recv));
-  return comm->communicator->run(shape, reducer, {send, recv});
+  OMNES_RETURN_IF_ERROR(checkBuffers(shape, comm->nranks, comm->rank, send, recv));
+  if (stream == nullptr && !Group::isOpen() && !comm->communicator->isBusy()) [[likely]]
+    return comm->communicator->run(shape, reducer, {send, recv});
+  return enqueue({shape, reducer, {send, recv}}, comm, stream);
 }
 
 }  // namespace
@@ -125,7 +154,9 @@ omnesResult_t omnesBarrier(omnesComm_t comm, omnesStream_t stream) {
 omnesResult_t omnesRedOpCreatePreMulSum(omnesRedOp_t* op, void* scalar, omnesDataType_t datatype,
                                         omnesScalarResidence_t residence, omnesComm_t comm) {
   return guard([&]() -> Status {
-    OMNES_RETURN_IF_ERROR(checkHandle(comm));
+    const Entry entry(comm);
+    if (!entry.isIn()) [[unlikely]]
+      return omnes::api::whyNotIn(comm);
     if (op == nullptr) return bad("op is NULL");
     if (scalar == nullptr) return bad("scalar is NULL");
     if (residence != omnesScalarDevice && residence != omnesScalarHostImmediate)
@@ -142,7 +173,9 @@ omnesResult_t omnesRedOpCreatePreMulSum(omnesRedOp_t* op, void* scalar, omnesDat
 
 omnesResult_t omnesRedOpDestroy(omnesRedOp_t op, omnesComm_t comm) {
   return guard([&]() -> Status {
-    OMNES_RETURN_IF_ERROR(checkHandle(comm));
+    const Entry entry(comm);
+    if (!entry.isIn()) [[unlikely]]
+      return omnes::api::whyNotIn(comm);
     if (static_cast<int>(op) < kFirstCreatedOperator)
       return bad("op " + std::to_string(static_cast<int>(op)) + " is built in");
     return comm->communicator->destroyOperator(static_cast<int>(op) - kFirstCreatedOperator);

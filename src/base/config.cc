@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <memory>
 
 #include "base/text.h"
 
@@ -259,14 +260,16 @@ bool Config::isRowSet(size_t row) const {
 }
 
 std::span<const SettingInfo> settingTable() {
-  static const std::vector<SettingInfo> table = [] {
-    std::vector<SettingInfo> rows;
+  // Never destroyed: threads may still be inside calls when main() returns.
+  static const std::vector<SettingInfo>& table = *[] {
+    auto made = std::make_unique<std::vector<SettingInfo>>();
+    std::vector<SettingInfo>& rows = *made;
     const Config defaults;
     visitSettings(defaults, [&](const auto&, const char* name, const auto& row,
                                 const char* sentence) {
       rows.push_back({name, row.kind(), row.show(row.preset), row.valid(), row.unit(), sentence});
     });
-    return rows;
+    return made.release();
   }();
   return table;
 }

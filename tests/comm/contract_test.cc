@@ -63,10 +63,10 @@ TEST(Contract, C67BadArgumentsAreRefusedAndChangeNothing) {
     expectRefused(omnesCommCount(nullptr, &number), "comm");
     auto* stream = reinterpret_cast<omnesStream_t>(a.data());
     EXPECT_EQ(omnesAllReduce(a.data(), b.data(), 8, omnesFloat32, omnesSum, comm, stream),
-              omnesNotSupported);
+              omnesInvalidArgument);
     EXPECT_EQ(b, std::vector<float>(64, -5.0f));
     // Nothing has broken the communicator: its text is that of the last refused call.
-    EXPECT_NE(std::string(omnesGetLastError(comm)).find("streams"), std::string::npos);
+    EXPECT_NE(std::string(omnesGetLastError(comm)).find("stream"), std::string::npos);
     expectUsable(rank, kRanks, comm);
   });
 }
@@ -207,7 +207,6 @@ TEST(Contract, BadConfigIsRefusedByName) {
     for (const std::string& name : algorithmNames(collective))
       EXPECT_NE(std::string(omnesGetLastError(nullptr)).find(name), std::string::npos)
           << omnesGetLastError(nullptr);
-  EXPECT_EQ(tryWith([](omnesConfig_t* c) { c->blocking = 0; }), omnesNotSupported);
   omnesConfig_t good = OMNES_CONFIG_INITIALIZER;
   good.blocking = 1;
   good.commName = "a name";

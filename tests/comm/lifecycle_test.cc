@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <fstream>
 #include <string>
 #include <thread>
 
@@ -42,15 +41,6 @@ TEST(Lifecycle, C53SeventeenAndThirtyThreeRanks) {
                 std::vector<float>(data.size(), static_cast<float>(nranks * (nranks - 1) / 2)));
     });
   }
-}
-
-// Whether the thread sleeps in the kernel, as a wait of ours does after a while.
-bool isAsleep(pid_t thread) {
-  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
-  std::string line;
-  std::getline(file, line);
-  const size_t name = line.rfind(')');
-  return name != std::string::npos && line.compare(name, 3, ") S") == 0;
 }
 
 // Destroying a communicator that another thread is using is refused; aborting it ends that call.

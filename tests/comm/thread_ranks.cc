@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <mutex>
 #include <utility>
 
@@ -46,6 +47,14 @@ void runThreads(int n, const std::string& what, std::chrono::seconds limit,
   std::vector<std::thread> threads;
   for (int i = 0; i < n; ++i) threads.emplace_back([&body, i] { body(i); });
   for (std::thread& thread : threads) thread.join();
+}
+
+bool isAsleep(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const size_t name = line.rfind(')');
+  return name != std::string::npos && line.compare(name, 3, ") S") == 0;
 }
 
 std::string describe(omnesResult_t result) {

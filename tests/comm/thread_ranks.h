@@ -7,6 +7,8 @@
 // inside run(). Not thread-safe itself.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -82,6 +84,9 @@ class ThreadRanks {
 // Runs body(rank) on n threads and waits for them, watched.
 void runThreads(int n, const std::string& what, std::chrono::seconds limit,
                 const std::function<void(int)>& body);
+
+// Whether the thread sleeps in the kernel, as a wait of ours does after a while.
+bool isAsleep(pid_t thread);
 
 // A result code with the text of the thread's last error, for EXPECT_EQ(describe(...), "0").
 std::string describe(omnesResult_t result);

@@ -1,9 +1,11 @@
 #include "multiproc/process_group.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +27,18 @@ std::string freshAddress() {
   std::snprintf(text, sizeof text, "unix:@omnes-test-%016llx",
                 static_cast<unsigned long long>(bits));
   return text;
+}
+
+std::string freshTcpAddress() {
+  const base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(fd.get(), generic, bytes) != 0 || getsockname(fd.get(), generic, &bytes) != 0)
+    std::abort();
+  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
 }
 
 ProcessGroup::~ProcessGroup() {
@@ -114,17 +128,41 @@ bool ProcessGroup::waitForText(const std::string& text, std::chrono::millisecond
                                int except) {
   const auto end = std::chrono::steady_clock::now() + limit;
   while (true) {
-    bool all = true;
-    for (size_t i = 0; i < results_.size(); ++i)
-      all = all &&
-            (static_cast<int>(i) == except || results_[i].output.find(text) != std::string::npos);
+    bool all = true, isHopeless = false;
+    for (size_t i = 0; i < results_.size(); ++i) {
+      if (static_cast<int>(i) == except || results_[i].output.find(text) != std::string::npos)
+        continue;
+      all = false;
+      isHopeless = isHopeless || results_[i].hasEnded;
+    }
     if (all) return true;
-    if (std::chrono::steady_clock::now() >= end) return false;
+    if (isHopeless || std::chrono::steady_clock::now() >= end) return false;
     pump(20);
   }
 }
 
-void ProcessGroup::kill(size_t index, int signal) { ::kill(processes_[index].pid, signal); }
+bool ProcessGroup::waitForTextOf(size_t index, const std::string& text,
+                                 std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (results_[index].output.find(text) == std::string::npos) {
+    if (results_[index].hasEnded || std::chrono::steady_clock::now() >= end) return false;
+    pump(20);
+  }
+  return true;
+}
+
+void ProcessGroup::kill(size_t index, int signal) {
+  // A process that has been reaped may have given its number to another.
+  if (!results_[index].hasEnded) ::kill(processes_[index].pid, signal);
+}
+
+void ProcessGroup::keepFor(std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+    pump(20);
+    poll(nullptr, 0, 1);  // when all have ended, pump() does not wait
+  }
+}
 
 const std::vector<ProcessResult>& ProcessGroup::waitForAll(std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;

@@ -33,10 +33,16 @@ class ProcessGroup {
   // OMNES_NRANKS).
   void startRanks(int nranks, const std::vector<std::string>& command,
                   const std::map<std::string, std::string>& environment = {});
-  // Waits until every process but those in `except` has printed the text, or the limit; false = not
-  // all.
+  // Waits until every process but `except` has printed the text, or the limit; false = not all.
   bool waitForText(const std::string& text, std::chrono::milliseconds limit, int except = -1);
+  // The same of one process.
+  bool waitForTextOf(size_t index, const std::string& text, std::chrono::milliseconds limit);
   void kill(size_t index, int signal);
+  pid_t pid(size_t index) const { return processes_[index].pid; }
+  // Keeps reading and reaping for so long, whatever happens.
+  void keepFor(std::chrono::milliseconds time);
+  // As they are now.
+  const std::vector<ProcessResult>& results() const { return results_; }
   // Starts the clock of ProcessResult::endedAfter.
   void mark() { start_ = std::chrono::steady_clock::now(); }
   // Waits for all to end; after the limit the rest is killed and reported as not ended.
@@ -58,5 +64,7 @@ class ProcessGroup {
 
 // An address for OMNES_COMM_ID that nobody else uses.
 std::string freshAddress();
+// The same on the loopback interface: a port that was free a moment ago.
+std::string freshTcpAddress();
 
 }  // namespace omnes::tests

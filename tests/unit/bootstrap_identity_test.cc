@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "base/log.h"
 #include "bootstrap_ranks.h"
 #include "core/bootstrap/launch_env.h"
 #include "core/bootstrap/rank_list.h"
@@ -171,6 +173,96 @@ TEST_F(SecretFile, LetsRanksMeetAndKeepsOthersOut) {
   stranger.join();
   EXPECT_TRUE(join(point.value(), {.rank = 1, .nranks = 2}).isOk());
   rankZero.join();
+}
+
+// Every way in which six bytes in a row of a secret could be printed.
+bool showsSecret(const std::string& text, std::span<const uint8_t> secret) {
+  constexpr size_t kPiece = 6;
+  for (size_t at = 0; at + kPiece <= secret.size(); ++at) {
+    const std::string raw(reinterpret_cast<const char*>(&secret[at]), kPiece);
+    std::string lower, upper;
+    for (const char byte : raw) {
+      char digits[3];
+      std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(byte));
+      lower += digits;
+      std::snprintf(digits, sizeof digits, "%02X", static_cast<unsigned char>(byte));
+      upper += digits;
+    }
+    for (const std::string& piece : {raw, lower, upper})
+      if (text.find(piece) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// What the log says at its most talkative level.
+class WholeLog {
+ public:
+  WholeLog() {
+    base::LogSettings loud;
+    loud.level = base::DebugLevel::kTrace;
+    EXPECT_TRUE(base::configureLog(loud).isOk());
+    base::setLogSink(
+        [](void* cookie, base::LogLevel, const char* line, size_t bytes) {
+          static_cast<std::string*>(cookie)->append(line, bytes).append("\n");
+        },
+        &text_);
+  }
+  ~WholeLog() {
+    base::setLogSink(nullptr, nullptr);
+    EXPECT_TRUE(base::configureLog({}).isOk());
+  }
+  // Only between runs of ranks.
+  std::string& text() { return text_; }
+
+ private:
+  std::string text_;
+};
+
+TEST_F(SecretFile, CanaryIsInNoLineOfTheLogAndInNoError) {
+  const std::string canary = "kanarie-7f3c9e51-Xq0vZt";
+  write(canary, 0600);
+  WholeLog log;
+  std::vector<std::string> errors;
+  std::vector<std::vector<uint8_t>> secrets{{canary.begin(), canary.end()}};
+  const auto note = [&](const base::Status& status) { errors.emplace_back(status.message()); };
+  const auto meetAndFail = [&](const MeetingPoint& point) {
+    secrets.emplace_back(point.secret.bytes().begin(), point.secret.bytes().end());
+    for (const JoinResult& result : joinAll(point, ranks(2))) note(result.status());
+    auto late = ranks(2);
+    late[0].timeoutMs = late[1].timeoutMs = 100;
+    late[1].rank = 0;  // spent, or two of one rank
+    for (const JoinResult& result : joinAll(point, late)) note(result.status());
+    MeetingPoint wrong = point;
+    wrong.secret = Secret::derive("test", bytesOf("wrong"));
+    note(join(wrong, {.rank = 1, .nranks = 2, .timeoutMs = 100}).status());
+  };
+  for (const char* address : {"", "tcp:127.0.0.1:0"}) {
+    const auto hosted = makeHostedId({.isLocal = *address == 0, .address = address});
+    ASSERT_TRUE(hosted.isOk()) << hosted.status().message();
+    const auto id = UniqueId::decode(hosted.value().id);
+    secrets.emplace_back(id.value().secret.begin(), id.value().secret.end());
+    meetAndFail(MeetingPoint::fromUniqueId(hosted.value().id).value());
+    auto damaged = hosted.value().id;
+    damaged[100] ^= 1;
+    note(MeetingPoint::fromUniqueId(damaged).status());
+    damaged[8] ^= 1;
+    note(MeetingPoint::fromUniqueId(damaged).status());
+    hosted.value().host->stop();
+  }
+  meetAndFail(MeetingPoint::fromCommId(randomUnixAddress(), {.file = path_}).value());
+  write(canary, 0644);
+  note(Secret::fromFile(path_).status());
+  ASSERT_TRUE(allHostsEnd());
+
+  OMNES_LOG_WARN(Bootstrap, "%s", "the log is heard");
+  EXPECT_NE(log.text().find("the log is heard"), std::string::npos);
+  EXPECT_TRUE(showsSecret("x" + canary, secrets[0])) << "the search finds nothing";
+  for (const auto& secret : secrets) {
+    EXPECT_FALSE(showsSecret(log.text(), secret)) << log.text();
+    for (const std::string& error : errors) EXPECT_FALSE(showsSecret(error, secret)) << error;
+  }
+  EXPECT_GE(std::count_if(errors.begin(), errors.end(), [](auto& text) { return !text.empty(); }),
+            10);
 }
 
 LauncherVariables launched(const char* launcher, std::optional<int> rank, std::optional<int> size,

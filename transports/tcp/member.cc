@@ -31,12 +31,14 @@ BufferPool* Shared::poolOf(uint8_t stream) {
 }
 
 Member::~Member() {
-  for (DataSocket& socket : data_) {
+  for (DataSocket& socket : data_)
     if (socket.current != nullptr) BufferPool::drop(socket.current);
-    // A forked child may hold copies of the descriptors; the peer shall see the end all the same.
-    if (socket.fd.isOpen()) ::shutdown(socket.fd.get(), SHUT_WR);
-  }
+  // A forked child may hold copies of the descriptors; the peer shall see the end all the same. In
+  // that child the connections are still its parent's.
+  if (base::forkGeneration() != shared_->forkGeneration) return;
   if (control_.fd.isOpen()) ::shutdown(control_.fd.get(), SHUT_WR);
+  for (DataSocket& socket : data_)
+    if (socket.fd.isOpen()) ::shutdown(socket.fd.get(), SHUT_WR);
 }
 
 base::Status Member::takeSockets(std::vector<base::UniqueFd> sockets) {

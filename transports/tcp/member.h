@@ -14,6 +14,7 @@
 
 #include "base/event.h"
 #include "base/fd.h"
+#include "base/fork.h"
 #include "base/status.h"
 #include "transports/streams.h"
 #include "transports/tcp/chunk_queue.h"
@@ -36,6 +37,7 @@ struct Shared {
   std::vector<Credit> credits;  // that were just read
   std::string failure;          // not empty: a member broke the rules, or the system failed us
   int32_t unsentMembers = 0;    // to whom something waits to be sent
+  const uint32_t forkGeneration = base::forkGeneration();
 
  private:
   BufferPool exchange_, body_, signal_;

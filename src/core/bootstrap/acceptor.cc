@@ -12,6 +12,7 @@ namespace omnes::core::bootstrap {
 
 using base::Result;
 using base::Status;
+using base::TimePoint;
 
 namespace {
 
@@ -43,6 +44,7 @@ struct Acceptor::Pending {
       : fd(std::move(connection)),
         peer(credentials),
         proof(options.secret, options.expected, options.wireVersion, options.kinds),
+        acceptedAt(now),
         expiresAt(now + options.proofTime) {}
 
   Peer who() const { return {proof.peer().identity.from, proof.peer().identity.kind}; }
@@ -50,6 +52,7 @@ struct Acceptor::Pending {
   base::UniqueFd fd;
   PeerCredentials peer;
   ProofAcceptor proof;
+  base::TimePoint acceptedAt;
   base::TimePoint expiresAt;
   bool wantsWrite = false;
   bool isLive = false;  // stands in live_
@@ -148,15 +151,21 @@ void Acceptor::accepted(base::UniqueFd fd) {
 
 void Acceptor::onAcceptError(int error) {
   counters_.acceptErrno = error;
+  TimePoint resumeAt = clock_.now() + kAcceptPause;
   if (!pending_.empty()) {
-    dropOldest();  // gives a descriptor back; the listener is still readable and the next step
-                   // tries again
-    return;
+    // The oldest gives a descriptor back, but not before it has had its time to answer: where ranks
+    // are more than descriptors they would push each other out for ever.
+    const TimePoint mayGoAt = pending_.front()->acceptedAt + kAcceptPause;
+    if (mayGoAt <= clock_.now()) {
+      dropOldest();  // the listener is still readable, and the next step tries again
+      return;
+    }
+    resumeAt = mayGoAt;
   }
   // Level-triggered readiness would make the owner spin.
   if (epoll_.modify(listener_.get(), 0, static_cast<uint64_t>(listener_.get())).isOk()) {
     listenerPaused_ = true;
-    resumeAt_ = clock_.now() + kAcceptPause;
+    resumeAt_ = resumeAt;
   }
 }
 
@@ -218,7 +227,8 @@ void Acceptor::forget(uint32_t from) {
 }
 
 bool Acceptor::isOutOfDescriptors() const {
-  return listenerPaused_ && (counters_.acceptErrno == EMFILE || counters_.acceptErrno == ENFILE);
+  return listenerPaused_ && pending_.empty() &&
+         (counters_.acceptErrno == EMFILE || counters_.acceptErrno == ENFILE);
 }
 
 void Acceptor::stopListening() {

@@ -33,7 +33,7 @@ class Meeting {
   // closed.
   bool admit(const Hello& hello);
   SharedFrame lastWord() const;
-  // One of the family was refused (version): the meeting cannot succeed.
+  // One of the family was refused (version), or the host cannot go on: the meeting cannot succeed.
   void onRefused(const base::Status& reason);
   // False: the member broke the protocol and its connection must be closed (then call onClosed).
   bool onFrame(uint32_t rank, Frame& frame);

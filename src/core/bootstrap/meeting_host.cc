@@ -9,11 +9,13 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "base/event.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "core/bootstrap/acceptor.h"
 #include "core/bootstrap/detached_thread.h"
@@ -30,13 +32,15 @@ using base::Status;
 
 constexpr uint64_t kStopTag = 0;
 constexpr uint64_t kAcceptorTag = 1;
-constexpr uint64_t kFirstConnectionTag = 2;
+constexpr uint64_t kGiveUpTag = 2;
+constexpr uint64_t kFirstConnectionTag = 3;
 // Exchanges queue one frame a rank; what goes far beyond is a member that no longer reads.
 constexpr size_t kMaxQueuedFrames = 4096;
 // News of what ranks are doing are repeated: a member that is slow to read, perhaps stopped, misses
 // some of them instead of losing its connection.
 constexpr size_t kMaxQueuedNews = 64;
 
+constexpr base::Duration kDescriptorPatience = std::chrono::milliseconds(250);
 // Between looks at members that do not read.
 constexpr std::chrono::milliseconds kSuspendedLook{1000};
 
@@ -57,23 +61,33 @@ struct Connection {
 
 }  // namespace
 
-// Owned by the thread and the handle together. Everything but stop_ is the thread's alone.
+// Owned by the thread and the handle together. Everything but what has a lock or wakes it is
+// the thread's alone.
 class MeetingHost::Loop : public std::enable_shared_from_this<MeetingHost::Loop> {
  public:
   Loop(MeetingHostOptions options, const base::Clock& clock, std::unique_ptr<Acceptor> acceptor,
-       base::Epoll epoll, base::EventFd stop)
+       base::Epoll epoll, base::EventFd stop, base::EventFd giveUp)
       : options_(std::move(options)),
         clock_(clock),
         acceptor_(std::move(acceptor)),
         epoll_(std::move(epoll)),
         stop_(std::move(stop)),
+        giveUp_(std::move(giveUp)),
         meeting_(clock, [this](uint32_t rank, const SharedFrame& frame) { queue(rank, frame); }) {}
 
   Status watchOwn() const {
     OMNES_RETURN_IF_ERROR(epoll_.add(stop_.fd(), EPOLLIN, kStopTag));
+    OMNES_RETURN_IF_ERROR(epoll_.add(giveUp_.fd(), EPOLLIN, kGiveUpTag));
     return epoll_.add(acceptor_->fd(), EPOLLIN, kAcceptorTag);
   }
   void requestStop() const { stop_.signal(); }
+  void requestGivingUp(const Status& cause) {
+    {
+      const std::lock_guard<std::mutex> lock(givingUpMutex_);
+      givingUp_ = cause;
+    }
+    giveUp_.signal();
+  }
   void run();
   // Ends the hosts of this process that only linger at `address`. Whether there was one.
   static bool endLingering(const std::string& address);
@@ -97,6 +111,8 @@ class MeetingHost::Loop : public std::enable_shared_from_this<MeetingHost::Loop>
   void flushAll();
   void removeClosing();
   void noteStrays();
+  void noteDescriptors();
+  void onGivingUp();
   void noteTold();
   void afterStateChange();
 
@@ -105,6 +121,10 @@ class MeetingHost::Loop : public std::enable_shared_from_this<MeetingHost::Loop>
   std::unique_ptr<Acceptor> acceptor_;
   base::Epoll epoll_;
   base::EventFd stop_;
+  base::EventFd giveUp_;
+  std::mutex givingUpMutex_;
+  Status givingUp_;  // guarded by givingUpMutex_; OK: nobody gives up
+  std::optional<base::TimePoint> withoutDescriptorsSince_;
   Meeting meeting_;
   Meeting::State lastState_ = Meeting::State::kGathering;
   std::map<uint64_t, Connection> connections_;
@@ -123,8 +143,8 @@ struct MeetingHost::Loop::LingerTable {
   std::mutex mutex;
   std::vector<std::pair<std::string, std::weak_ptr<Loop>>> loops;  // guarded by mutex
   static LingerTable& instance() {
-    static LingerTable* const table = std::make_unique<LingerTable>().release();
-    return *table;
+    static constinit base::PerProcess<LingerTable> table;
+    return table.get();
   }
 };
 
@@ -153,6 +173,9 @@ void MeetingHost::Loop::noteTold() {
   if (meeting_.state() != Meeting::State::kFailed) return;
   for (const auto& [tag, connection] : connections_)
     if (connection.writer.frames() != 0) return;
+  // Those who have come and are not members yet.
+  if (acceptor_ != nullptr && (acceptor_->unproven() != 0 || acceptor_->isOutOfDescriptors()))
+    return;
   const std::lock_guard<std::mutex> lock(toldMutex_);
   isTold_ = true;
   toldChanged_.notify_all();
@@ -181,10 +204,12 @@ void MeetingHost::Loop::serve() {
       const uint64_t tag = ready[i].data.u64;
       if (tag == kStopTag) return;
       if (tag == kAcceptorTag) continue;  // after the members, below
+      if (tag == kGiveUpTag) onGivingUp();
       const auto found = connections_.find(tag);
       if (found != connections_.end()) onReadable(found->second);
     }
     acceptNew();
+    noteDescriptors();
     noteStrays();
     meeting_.onTime();
     afterStateChange();
@@ -306,6 +331,30 @@ void MeetingHost::Loop::removeClosing() {
   }
 }
 
+void MeetingHost::Loop::onGivingUp() {
+  giveUp_.drain();
+  const std::lock_guard<std::mutex> lock(givingUpMutex_);
+  meeting_.onRefused(givingUp_);
+}
+
+// Strangers give their descriptors back, so a short want of them passes; what lasts is a limit that
+// is too low for the ranks.
+void MeetingHost::Loop::noteDescriptors() {
+  if (!acceptor_->isOutOfDescriptors()) {
+    withoutDescriptorsSince_.reset();
+    return;
+  }
+  if (!withoutDescriptorsSince_.has_value()) withoutDescriptorsSince_ = clock_.now();
+  if (clock_.now() - *withoutDescriptorsSince_ < kDescriptorPatience) return;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const std::string what =
+      "the process that hosts the meeting cannot accept all ranks: limit of "
+      "descriptors " +
+      std::to_string(limit.rlim_cur) + ", raise it (ulimit -n)";
+  meeting_.onRefused(Status::fromErrno(acceptor_->counters().acceptErrno, what));
+}
+
 void MeetingHost::Loop::noteStrays() {
   if (meeting_.state() != Meeting::State::kGathering) return;
   const AcceptorCounters& counters = acceptor_->counters();
@@ -368,10 +417,11 @@ Result<std::shared_ptr<MeetingHost>> MeetingHost::start(MeetingHostOptions optio
   if (!acceptor.isOk()) return acceptor.status();
   OMNES_ASSIGN_OR_RETURN(base::Epoll epoll, base::Epoll::open());
   OMNES_ASSIGN_OR_RETURN(base::EventFd stop, base::EventFd::open());
+  OMNES_ASSIGN_OR_RETURN(base::EventFd giveUp, base::EventFd::open());
   std::shared_ptr<MeetingHost> host(new MeetingHost());  // NOLINT: private constructor
   host->address_ = acceptor.value()->address();
   host->loop_ = std::make_shared<Loop>(std::move(options), clock, std::move(acceptor).value(),
-                                       std::move(epoll), std::move(stop));
+                                       std::move(epoll), std::move(stop), std::move(giveUp));
   OMNES_RETURN_IF_ERROR(host->loop_->watchOwn());
   runningHosts.fetch_add(1, std::memory_order_relaxed);
   const Status started =
@@ -384,6 +434,10 @@ Result<std::shared_ptr<MeetingHost>> MeetingHost::start(MeetingHostOptions optio
 void MeetingHost::awaitFailureTold(const std::string& address, base::Duration limit) {
   if (const std::shared_ptr<Loop> loop = Loop::findLingering(address)) loop->awaitTold(limit);
 }
+
+void MeetingHost::awaitTold(base::Duration limit) const { loop_->awaitTold(limit); }
+
+void MeetingHost::giveUp(const Status& cause) const { loop_->requestGivingUp(cause); }
 
 void MeetingHost::stop() const { loop_->requestStop(); }
 

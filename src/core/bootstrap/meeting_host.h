@@ -43,6 +43,11 @@ class MeetingHost {
       MeetingHostOptions options, const base::Clock& clock = base::Clock::monotonic());
 
   const std::string& address() const { return address_; }
+  // Fails the meeting: its ranks, and those who come while it lingers, are told `cause`. Does not
+  // wait. Has no effect once all have met.
+  void giveUp(const base::Status& cause) const;
+  // After a failure: waits, at most `limit`, until the ranks have been told why.
+  void awaitTold(base::Duration limit) const;
   // Ends the host at once; its ranks see their connections close. Does not wait.
   void stop() const;
   // After a meeting hosted by this process at `address` has failed: waits, at most `limit`, until

@@ -98,8 +98,11 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(const MeetingPoint& point, 
       new Rendezvous(point, rank, nranks, clock, abortFd));  // NOLINT: private
   const Status connected = self->connect(deadline);
   if (!connected.isOk()) {
-    // Once connected, losing its rank 0 ends the host in order, after it has told the others.
-    if (ownHost != nullptr) ownHost->stop();
+    if (ownHost != nullptr) {
+      const std::string who = "rank 0, which hosts the meeting, could not join: ";
+      ownHost->giveUp(Status(Code::kRemoteError, who + std::string(connected.message())));
+      ownHost->awaitTold(std::chrono::milliseconds(kGoodbyeMs));  // as below
+    }
     return connected;
   }
   const Status met = self->awaitMet(settings, deadline);
@@ -145,6 +148,12 @@ Result<bool> Rendezvous::tryConnect(const WaitLimits& wait, base::Duration patie
       return Status(Code::kInvalidUsage, "nobody listens at " + point_.address +
                                              " any more: the unique id is spent, or the process "
                                              "that made it has ended; get a new one");
+    }
+    // This process listened before it came here.
+    if (attempt.error == ECONNREFUSED && rank_ == 0 && point_.isHostedByRankZero) {
+      return Status(Code::kSystemError,
+                    "the meeting that rank 0 hosts has ended before rank 0 could "
+                    "join it; may the process open enough files (ulimit -n)?");
     }
     *trouble = Status::fromErrno(attempt.error, "connect").message();
     return false;
@@ -361,7 +370,9 @@ std::optional<ControlEvent> Rendezvous::receiveControl() {
 
 Status Rendezvous::sendControl(uint32_t rank, const Status& cause, Deadline deadline) {
   const SharedFrame frame = encodeFrame(FrameType::kError, cause.code(), rank, 0, cause.message());
-  return send(frame, limits(deadline), "telling the other ranks of an error");
+  // Not subject to abort, which is what the others may have to be told of.
+  const WaitLimits bounded{deadline, &clock_, -1};
+  return send(frame, bounded, "telling the other ranks of an error");
 }
 
 bool Rendezvous::sendEntered(uint32_t to, std::string_view payload) {

@@ -1,9 +1,6 @@
 #include "core/comm/communicator.h"
 
-#include <linux/membarrier.h>
 #include <poll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <vector>
 
@@ -21,41 +18,30 @@ using base::Status;
 
 const base::Clock& clock() { return base::Clock::monotonic(); }
 
-// Makes the stores of other threads of this process visible, and ours to them, as if each had
-// executed a full fence. Lets run() announce itself with a plain store: the rare abort() pays
-// instead of every call.
-void fenceAllThreads() {
-  static const bool registered =
-      syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-  if (registered && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0) return;
-  // No such call here: a store buffer drains within nanoseconds; a millisecond is for ever.
-  poll(nullptr, 0, 1);
+// Equal on the ranks of one communicator, and on no other: every rank listens at an address of its
+// own for each communicator.
+std::string familyKey(const bootstrap::MeetingPoint& point, const std::vector<PeerInfo>& peers) {
+  std::string key = std::to_string(point.commId);
+  for (const PeerInfo& peer : peers) key += "\n" + peer.channel;
+  return key;
 }
 
 }  // namespace
 
-// Says that a thread is inside run().
-class Communicator::Inside {
- public:
-  explicit Inside(std::atomic<bool>* flag) : flag_(flag) {
-    // Relaxed: fenceAllThreads() in abort orders it against the failure word.
-    flag_->store(true, std::memory_order_relaxed);
-  }
-  // I1: pairs with I2 in waitUntilIdle and I3 in isBusy: the call is done with everything.
-  ~Inside() { flag_->store(false, std::memory_order_release); }
-
- private:
-  std::atomic<bool>* flag_;
-};
-
 Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::MeetingPoint& point,
                                                          int32_t rank, int32_t nranks,
-                                                         const CommSettings& settings) {
+                                                         const CommSettings& settings,
+                                                         std::shared_ptr<base::EventFd> abort) {
   const Deadline deadline = Deadline::afterMs(clock(), settings.initTimeoutMs);
   OMNES_ASSIGN_OR_RETURN(base::EventFd wake, base::EventFd::open());
   std::unique_ptr<Communicator> made(
       new Communicator(rank, nranks, settings, std::move(wake)));  // private
-  OMNES_ASSIGN_OR_RETURN(made->wiring_, wire(point, rank, nranks, settings, deadline));
+  made->joinAbort_ = std::move(abort);
+  const int abortFd = made->joinAbort_ ? made->joinAbort_->fd() : -1;
+  OMNES_ASSIGN_OR_RETURN(made->wiring_, wire(point, rank, nranks, settings, deadline, abortFd));
+  made->family_ = Family::of(familyKey(point, made->wiring_.peers),
+                             made->wiring_.rendezvous->ranksInProcessOf(made->rank_));
+  made->member_ = made->family_->memberOf(rank);
   OMNES_ASSIGN_OR_RETURN(made->liveness_,
                          Liveness::start({.rendezvous = made->wiring_.rendezvous.get(),
                                           .failure = &made->failure_,
@@ -82,9 +68,14 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::Meetin
 
 Communicator::Communicator(int32_t rank, int32_t nranks, const CommSettings& settings,
                            base::EventFd wake)
-    : rank_(rank), nranks_(nranks), settings_(settings), wake_(std::move(wake)) {}
+    : rank_(rank),
+      nranks_(nranks),
+      settings_(settings),
+      wake_(std::move(wake)),
+      sequence_(std::make_shared<Sequence>(this)) {}
 
 Communicator::~Communicator() {
+  close(Status(Code::kInvalidUsage, "the communicator was destroyed"));
   // First nobody listens any more: the end of the control connection is then no news.
   liveness_.reset();
   if (wiring_.rendezvous) wiring_.rendezvous->goodbye();
@@ -95,9 +86,15 @@ base::Board* Communicator::board() {
   return shared != nullptr ? shared : &ownBoard_;
 }
 
-Result<const Prepared*> Communicator::prepared(const Shape& shape) {
-  if (const Prepared* found = cache_.find(shape)) [[likely]]
+Result<const OperationCache::Pointer*> Communicator::prepared(const Shape& shape) {
+  if (const OperationCache::Pointer* found = cache_.find(shape)) [[likely]]
     return found;
+  return prepareNew(shape);
+}
+
+Result<const OperationCache::Pointer*> Communicator::prepareNew(const Shape& shape) {
+  // Links are opened here, and used by drivers.
+  const auto undriven = sequence_->stopDrivers();
   const LinkLookup links = [this](const transports::LinkShape& link) {
     return wiring_.links.open(link);
   };
@@ -124,25 +121,49 @@ Result<const Prepared*> Communicator::prepared(const Shape& shape) {
 }
 
 Status Communicator::run(const Shape& shape, const Reducer& reducer, const CallBuffers& buffers) {
-  const Inside inside(&inside_);
   if (failure_.isSet()) [[unlikely]]
     return failure_.status();
-  OMNES_ASSIGN_OR_RETURN(const Prepared* prepared, this->prepared(shape));
+  OMNES_ASSIGN_OR_RETURN(const OperationCache::Pointer* prepared, this->prepared(shape));
   const base::ScopedFloatingPointMode mode;
-  const bool nonTemporal =
-      settings_.nonTemporal == base::Choice::kOn ||
-      (settings_.nonTemporal == base::Choice::kAuto && execution_.peersAreFar());
-  Progress progress = execution_.start(*prepared, Call{shape, -1, ++sequence_}, buffers,
-                                       reducer.scalarBits, nonTemporal);
+  const Progress progress = execution_.start(**prepared, Call{shape, -1, ++sequenceNumber_},
+                                             buffers, reducer.scalarBits, storesNonTemporally());
+  member_->note(sequenceNumber_);
   if (progress != Progress::kDone) {
     const Status status = drive(progress);
     if (!status.isOk()) [[unlikely]] {
       fail(status);
+      noteCompleted();
       return failure_.status();
     }
   }
   execution_.finish();
+  noteCompleted();
   return Status::ok();
+}
+
+bool Communicator::storesNonTemporally() {
+  return settings_.nonTemporal == base::Choice::kOn ||
+         (settings_.nonTemporal == base::Choice::kAuto && execution_.peersAreFar());
+}
+
+Result<std::shared_ptr<Pending>> Communicator::makePending(const Shape& shape,
+                                                           const Reducer& reducer,
+                                                           const CallBuffers& buffers) {
+  OMNES_ASSIGN_OR_RETURN(const OperationCache::Pointer* prepared, this->prepared(shape));
+  auto pending = std::make_shared<Pending>();
+  pending->sequence = sequence_;
+  pending->prepared = *prepared;
+  pending->call.shape = shape;
+  pending->buffers = buffers;
+  pending->scalarBits = reducer.scalarBits;
+  pending->waitPolicy = waitPolicy_;
+  return pending;
+}
+
+void Communicator::enqueue(const std::shared_ptr<Pending>& pending) {
+  pending->call.sequence = ++sequenceNumber_;
+  member_->noteEnqueued(sequenceNumber_);
+  sequence_->add(pending);
 }
 
 Status Communicator::drive(Progress progress) {
@@ -158,13 +179,34 @@ Status Communicator::drive(Progress progress) {
     if (waiter.miss()) [[unlikely]]
       OMNES_RETURN_IF_ERROR(execution_.look());
     if (waiter.shouldSleep()) {
-      std::vector<pollfd> fds{{wake_.fd(), POLLIN, 0}};
-      wiring_.links.addPollFds(&fds);
+      OMNES_RETURN_IF_ERROR(lookForThreads());
+      std::vector<pollfd> fds;
+      addPollFds(&fds);
       waiter.sleep(&fds);
-      if (fds[0].revents != 0) wake_.drain();
+      if (fds[0].revents != 0) drainWake();
     }
   }
   return Status::ok();
+}
+
+void Communicator::addPollFds(std::vector<pollfd>* fds) const {
+  fds->push_back({wake_.fd(), POLLIN, 0});
+  wiring_.links.addPollFds(fds);
+}
+
+Status Communicator::lookForThreads() {
+  if (!family_->hasSeveral()) return Status::ok();
+  const uint64_t sequence = execution_.call().sequence;
+  if (lookedFor_ != sequence) {
+    lookedFor_ = sequence;
+    lookStart_ = clock().now();
+    looks_ = 0;
+  }
+  // Reading /proc is dear: at the first look, then ever more rarely, but every 256 naps.
+  const uint32_t look = looks_++;
+  if ((look & (look - 1)) != 0 && look % 256 != 0) return Status::ok();
+  // Every collective of this version needs a call of every rank.
+  return family_->judge(rank_, sequence, lookStart_);
 }
 
 void Communicator::fail(const Status& cause) {
@@ -177,18 +219,7 @@ void Communicator::fail(const Status& cause) {
 void Communicator::abort() {
   fail(
       Status(Code::kRemoteError, wiring_.peers[rank_].nameAs(rank_) + " aborted the communicator"));
-}
-
-bool Communicator::waitUntilIdle(base::Duration limit) const {
-  fenceAllThreads();
-  const base::TimePoint end = clock().now() + limit;
-  // I2: pairs with I1.
-  while (inside_.load(std::memory_order_acquire)) {
-    if (clock().now() >= end) return false;
-    wake_.signal();
-    poll(nullptr, 0, 1);
-  }
-  return true;
+  close(failure_.status());
 }
 
 int32_t Communicator::createOperator(base::DataType type, uint64_t scalarBits) {

@@ -1,8 +1,10 @@
 // One rank's communicator: joins, runs collectives, keeps the first cause of a failure.
 //
-// Operations are run by the calling thread from beginning to end ("inline"). One thread at a time
-// runs operations; abort() and the queries may come from any thread. After a failure every call
-// returns the first cause.
+// The operations of a communicator are one sequence in the order of the calls. A call with nothing
+// pending before it is run by the calling thread from beginning to end ("inline"), without a lock;
+// the others are pending operations (sequence.h), which some driver carries on. One thread at a
+// time calls operations; abort() and the queries may come from any thread. After a failure every
+// call returns the first cause.
 #pragma once
 
 #include <atomic>
@@ -15,8 +17,10 @@
 #include "base/wait.h"
 #include "core/comm/execution.h"
 #include "core/comm/failure.h"
+#include "core/comm/family.h"
 #include "core/comm/liveness.h"
 #include "core/comm/operation_cache.h"
+#include "core/comm/sequence.h"
 #include "core/comm/settings.h"
 #include "core/comm/waiter.h"
 #include "core/comm/wiring.h"
@@ -31,29 +35,45 @@ struct Reducer {
 
 class Communicator {
  public:
-  static base::Result<std::unique_ptr<Communicator>> join(const bootstrap::MeetingPoint& point,
-                                                          int32_t rank, int32_t nranks,
-                                                          const CommSettings& settings);
-  // Leaves in order. Does not wait for other ranks.
+  // abort: a signal ends the join at once. Null: it cannot be aborted.
+  static base::Result<std::unique_ptr<Communicator>> join(
+      const bootstrap::MeetingPoint& point, int32_t rank, int32_t nranks,
+      const CommSettings& settings, std::shared_ptr<base::EventFd> abort = nullptr);
+  // Leaves in order. Does not wait for other ranks. Operations must have ended, or close() been
+  // called.
   ~Communicator();
 
   int32_t rank() const { return rank_; }
   int32_t nranks() const { return nranks_; }
 
-  // Runs one collective; arguments have been checked. Blocks until done, failed, aborted or past
-  // the deadline.
+  // Whether an operation called before is not done. Same thread as run().
+  bool isBusy() const {
+    // C2: pairs with C1.
+    return completed_.load(std::memory_order_acquire) != sequenceNumber_;
+  }
+  // Runs one collective; arguments have been checked, and nothing is pending (isBusy()). Blocks
+  // until done, failed, aborted or past the deadline.
   base::Status run(const Shape& shape, const Reducer& reducer, const CallBuffers& buffers);
+  // An operation that is not yet in the sequence. Fails when no algorithm does it. Same thread as
+  // run().
+  base::Result<std::shared_ptr<Pending>> makePending(const Shape& shape, const Reducer& reducer,
+                                                     const CallBuffers& buffers);
+  // Puts it at the end of the sequence. Same thread as run().
+  void enqueue(const std::shared_ptr<Pending>& pending);
+  Sequence& sequence() { return *sequence_; }
 
-  // Breaks the communicator on all ranks with this cause, unless it is broken already; wakes a
-  // blocked run(). Any thread.
+  // Breaks the communicator on all ranks with this cause, unless it is broken already; wakes
+  // whoever drives. Any thread.
   void fail(const base::Status& cause);
-  // fail() with the cause that this rank aborted it.
+  // fail() with the cause that this rank aborted it; then completes what is pending.
   void abort();
-  // Waits until no thread is inside run(), at most `limit`. Any thread, after abort().
-  bool waitUntilIdle(base::Duration limit) const;
-  // Whether a thread is inside run() just now; a best effort, to refuse misuse. Any thread.
-  bool isBusy() const { return inside_.load(std::memory_order_acquire); }  // I3: pairs with I1
+  // Completes what is pending with `cause`: no thread is inside an operation of a stream or a group
+  // any more, nor will be. Any thread.
+  void close(const base::Status& cause) { sequence_->close(cause); }
+  // Whoever sleeps in run() looks around. Any thread.
+  void wake() const { wake_.signal(); }
   const Failure& failure() const { return failure_; }
+  int64_t timeoutMs() const { return settings_.timeoutMs; }
 
   // Created operators: numbered in the order of creation, alike on all ranks. Same thread as run().
   int32_t createOperator(base::DataType type, uint64_t scalarBits);
@@ -61,16 +81,30 @@ class Communicator {
   // kInvalidArgument when there is none, or it was made for another type.
   base::Result<Reducer> findOperator(int32_t index, base::DataType type) const;
 
+  // For the sequence, under its lock.
+  Execution& execution() { return execution_; }
+  bool storesNonTemporally();
+  void noteCompleted() {
+    // Relaxed: written by one driver at a time, handed on by C1 and C2 or the sequence's lock.
+    const uint64_t before = completed_.load(std::memory_order_relaxed);
+    // C1: pairs with C2: the driver is done with the execution.
+    completed_.store(before + 1, std::memory_order_release);
+  }
+  // kInvalidUsage when a rank of this process is waited for that no thread can call.
+  base::Status lookForThreads();
+  void addPollFds(std::vector<pollfd>* fds) const;
+  void drainWake() const { wake_.drain(); }
+
  private:
   struct Operator {
     base::DataType type;
     uint64_t scalarBits;
     bool isLive;
   };
-  class Inside;
 
   Communicator(int32_t rank, int32_t nranks, const CommSettings& settings, base::EventFd wake);
-  base::Result<const Prepared*> prepared(const Shape& shape);
+  base::Result<const OperationCache::Pointer*> prepared(const Shape& shape);
+  base::Result<const OperationCache::Pointer*> prepareNew(const Shape& shape);
   // Waits for the operation under way.
   base::Status drive(Progress progress);
   base::Board* board();
@@ -78,6 +112,7 @@ class Communicator {
   const int32_t rank_;
   const int32_t nranks_;
   const CommSettings settings_;
+  std::shared_ptr<base::EventFd> joinAbort_;  // outlives wiring_
   base::EventFd wake_;
   Failure failure_;
   Wiring wiring_;
@@ -86,10 +121,16 @@ class Communicator {
   OperationCache cache_;
   base::Board ownBoard_{};  // where nobody else can read it
   Execution execution_;
-  uint64_t sequence_ = 0;
+  uint64_t sequenceNumber_ = 0;  // of the last call
+  std::atomic<uint64_t> completed_{0};
+  std::shared_ptr<Family> family_;
+  Family::Member* member_ = nullptr;
+  // Of lookForThreads(): when the wait began, how often it has looked.
+  uint64_t lookedFor_ = 0;
+  base::TimePoint lookStart_;
+  uint32_t looks_ = 0;
   std::vector<Operator> operators_;
-  // Whether a thread is inside run(). Written by that thread, read by an aborting one.
-  std::atomic<bool> inside_{false};
+  std::shared_ptr<Sequence> sequence_;
 };
 
 }  // namespace omnes::core

@@ -39,7 +39,10 @@ class Execution {
     const Failure* failure = nullptr;
   };
 
-  void surround(const Surroundings& surroundings) { in_ = surroundings; }
+  void surround(const Surroundings& surroundings) {
+    in_ = surroundings;
+    operation_.heed(in_.failure->word());
+  }
 
   // Runs what can be run at once, then says on the board what this rank has entered.
   Progress start(const Prepared& prepared, const Call& call, const CallBuffers& buffers,

@@ -25,6 +25,8 @@ class Failure {
   }
   // F2: pairs with F1.
   bool isSet() const { return word_.load(std::memory_order_acquire) != 0; }
+  // For Operation::heed.
+  const std::atomic<uint32_t>* word() const { return &word_; }
   base::Status status() const {
     if (!isSet()) return base::Status::ok();
     const std::lock_guard<std::mutex> lock(mutex_);

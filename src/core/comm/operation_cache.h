@@ -1,8 +1,8 @@
 // Prepared operations by shape: the second call of a shape does no planning and no allocation.
 //
 // Direct-mapped over the most recent shapes, so that a program with endless shapes stays bounded.
-// Used by the thread that runs operations; what find() and insert() return is valid until the next
-// insert().
+// Used by the thread that calls operations. What find() and insert() return is valid until the next
+// insert(); whoever needs it for longer copies the pointer.
 #pragma once
 
 #include <array>
@@ -15,15 +15,17 @@ namespace omnes::core {
 
 class OperationCache {
  public:
+  using Pointer = std::shared_ptr<const Prepared>;
+
   // Null when the shape is not there.
-  const Prepared* find(const Shape& shape) const {
-    const std::unique_ptr<Prepared>& slot = slots_[indexOf(shape)];
-    return slot && slot->shape == shape ? slot.get() : nullptr;
+  const Pointer* find(const Shape& shape) const {
+    const Pointer& slot = slots_[indexOf(shape)];
+    return slot && slot->shape == shape ? &slot : nullptr;
   }
-  const Prepared* insert(Prepared prepared) {
-    std::unique_ptr<Prepared>& slot = slots_[indexOf(prepared.shape)];
-    slot = std::make_unique<Prepared>(std::move(prepared));
-    return slot.get();
+  const Pointer* insert(Prepared prepared) {
+    Pointer& slot = slots_[indexOf(prepared.shape)];
+    slot = std::make_shared<const Prepared>(std::move(prepared));
+    return &slot;
   }
 
  private:
@@ -36,7 +38,7 @@ class OperationCache {
     return base::mix64(shape.count ^ kind << 40) % kSlots;
   }
 
-  std::array<std::unique_ptr<Prepared>, kSlots> slots_;
+  std::array<Pointer, kSlots> slots_;
 };
 
 }  // namespace omnes::core

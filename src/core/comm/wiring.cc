@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "base/event.h"
 #include "base/log.h"
 #include "core/bootstrap/local_channel.h"
 #include "core/comm/endpoint_wiring.h"
@@ -48,6 +49,12 @@ Status tellAll(bootstrap::Rendezvous* rendezvous, const Status& cause) {
   return cause;
 }
 
+// What an exchange ended with: the others have been told, unless we have left it.
+Status tellOfAbort(bootstrap::Rendezvous* rendezvous, const Status& status,
+                   const WaitLimits& abort) {
+  return !status.isOk() && bootstrap::isAborted(abort) ? tellAll(rendezvous, status) : status;
+}
+
 // Round 0.
 Status exchangeInfo(Wiring* wiring, const PeerInfo& own, base::Deadline deadline) {
   OMNES_ASSIGN_OR_RETURN(const std::vector<std::string> blobs,
@@ -84,19 +91,22 @@ std::string networkHint(const bootstrap::Rendezvous& rendezvous) {
 // Round 1 and what follows from it: the part in which a rank may fail for reasons of its own, or as
 // an echo of another's failure.
 Status connectPeers(Wiring* wiring, EndpointWiring* endpoints, LocalListener* listener,
-                    base::Deadline deadline) {
+                    const WaitLimits& abort) {
   bootstrap::Rendezvous* rendezvous = wiring->rendezvous.get();
-  auto contacts = exchangeContacts(rendezvous, endpoints->contact(), deadline);
+  auto contacts = exchangeContacts(rendezvous, endpoints->contact(), abort.deadline);
   // Who does not come to an exchange is named there, to all.
-  if (!contacts.isOk()) return contacts.status();
+  if (!contacts.isOk()) return tellOfAbort(rendezvous, contacts.status(), abort);
   // A word on the control connection means that somebody has failed: no wait for that rank goes on.
-  const WaitLimits limits{deadline, &base::Clock::monotonic(), rendezvous->controlFd()};
+  OMNES_ASSIGN_OR_RETURN(const base::Epoll end, base::Epoll::open());
+  OMNES_RETURN_IF_ERROR(end.add(rendezvous->controlFd(), EPOLLIN, 0));
+  if (abort.abortFd >= 0) OMNES_RETURN_IF_ERROR(end.add(abort.abortFd, EPOLLIN, 1));
+  const WaitLimits limits{abort.deadline, abort.clock, end.fd()};
   const Status connected = endpoints->connect(contacts.value(), &wiring->peers, listener, limits);
   if (connected.isOk()) {
     // Up on all ranks or on none.
-    return rendezvous->exchange("ready", deadline).status();
+    return tellOfAbort(rendezvous, rendezvous->exchange("ready", abort.deadline).status(), abort);
   }
-  const bool mayBeEcho = connected.code() != Code::kSystemError;
+  const bool mayBeEcho = connected.code() != Code::kSystemError && !bootstrap::isAborted(abort);
   if (mayBeEcho)
     if (const auto cause = causeFromOthers(rendezvous)) return *cause;
   return tellAll(rendezvous, connected);
@@ -105,27 +115,29 @@ Status connectPeers(Wiring* wiring, EndpointWiring* endpoints, LocalListener* li
 }  // namespace
 
 Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t nranks,
-                    const CommSettings& settings, base::Deadline deadline) {
+                    const CommSettings& settings, base::Deadline deadline, int abortFd) {
   const base::Clock& clock = base::Clock::monotonic();
+  const WaitLimits abort{deadline, &clock, abortFd};
   const bootstrap::LocalIdentity self{point.secret, point.commId, static_cast<uint32_t>(rank),
                                       static_cast<uint32_t>(nranks)};
   Wiring wiring;
-  OMNES_ASSIGN_OR_RETURN(wiring.rendezvous,
-                         bootstrap::Rendezvous::join(point, self.rank, self.nranks,
-                                                     settings.agreedText(), deadline, clock));
+  OMNES_ASSIGN_OR_RETURN(wiring.rendezvous, bootstrap::Rendezvous::join(
+                                                point, self.rank, self.nranks,
+                                                settings.agreedText(), deadline, clock, abortFd));
   bootstrap::Rendezvous* rendezvous = wiring.rendezvous.get();
   auto listener = LocalListener::open(self, clock);
   if (!listener.isOk()) return tellAll(rendezvous, listener.status());
   PeerInfo own = describeSelf(settings.hostId);
   own.channel = listener.value()->address();
-  OMNES_RETURN_IF_ERROR(exchangeInfo(&wiring, own, deadline));
+  const Status known = exchangeInfo(&wiring, own, deadline);
+  if (!known.isOk()) return tellOfAbort(rendezvous, known, abort);
   // Fails on all ranks alike.
   OMNES_ASSIGN_OR_RETURN(const Placement placement,
                          place(wiring.peers, rank, settings.transports, settings.slotBytes));
   EndpointWiring endpoints(self, settings);
   const Status opened = endpoints.open(placement, networkHint(*rendezvous));
   if (!opened.isOk()) return tellAll(rendezvous, opened);
-  OMNES_RETURN_IF_ERROR(connectPeers(&wiring, &endpoints, listener.value().get(), deadline));
+  OMNES_RETURN_IF_ERROR(connectPeers(&wiring, &endpoints, listener.value().get(), abort));
   wiring.links = LinkSet(nranks, placement.slotBytes);
   endpoints.moveTo(&wiring.links);
   OMNES_LOG_INFO(Init, "rank %d of %d connected to %s", rank, nranks,

@@ -4,8 +4,8 @@
 // network (placement.h). Ranks of one host hand each other their memory over proven local
 // connections, the others connect proven sockets, the transports connect, and all ranks tell each
 // other how it went, so that a communicator comes up on all ranks or on none. Runs in the thread of
-// the init call; every wait ends at the deadline, or as soon as another rank says that it has
-// failed.
+// the init call; every wait ends at the deadline, as soon as another rank says that it has
+// failed, or when aborted.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,8 @@ struct Wiring {
   std::vector<PeerInfo> peers;  // by rank
 };
 
+// abortFd: readable means abort; -1 = none. Must outlive the result.
 base::Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t nranks,
-                          const CommSettings& settings, base::Deadline deadline);
+                          const CommSettings& settings, base::Deadline deadline, int abortFd = -1);
 
 }  // namespace omnes::core

@@ -20,6 +20,8 @@ constexpr uint64_t kNonTemporalOutputBytes = 32 << 20;
 // The tail line's latency is measured where it matters for the stores, once in a ring's worth of
 // chunks.
 constexpr size_t kMeasuredChunkBytes = kNonTemporalChunkBytes;
+// Steps of a lane in one advance(): others wait to be advanced, too.
+constexpr uint64_t kStepsAtOnce = 64;
 constexpr uint64_t kLengthMix = 0x9e3779b97f4a7c15u;
 
 }  // namespace
@@ -123,6 +125,7 @@ Progress Operation::advanceLane(size_t laneIndex) {
   Cursor& cursor = cursors_[laneIndex];
   const uint64_t lanes = prepared_->lanes.size();
   const uint32_t steps = static_cast<uint32_t>(lane.steps.size());
+  const uint64_t enough = stepsDone_ + kStepsAtOnce;
   for (; cursor.wave < lane.waves; ++cursor.wave, cursor.step = 0) {
     for (; cursor.step < steps; ++cursor.step) {
       const PreparedStep& step = lane.steps[cursor.step];
@@ -135,6 +138,10 @@ Progress Operation::advanceLane(size_t laneIndex) {
       run<Links>(step, laneIndex, laneSlice, table);
       ++stepsDone_;
       cursor.ready = 0;
+      if (isInterrupted() || stepsDone_ == enough) [[unlikely]] {
+        ++cursor.step;
+        return Progress::kMoved;
+      }
     }
   }
   return Progress::kDone;

@@ -1,6 +1,7 @@
 // One run of a prepared plan on one rank: the executor.
 //
-// advance() does everything that can be done now and returns; it never waits. A lane has one cursor
+// advance() does what can be done now and returns; it never waits, and comes back after some 64
+// steps, or after the step during which the word that it heeds was set. A lane has one cursor
 // (wave, step); a step first checks all its sources and credits, then runs, then commits, so that
 // "not ready" has no side effect. The caller (inline call, progress thread, or a test's scheduler)
 // decides how to wait in between.
@@ -9,6 +10,7 @@
 // and the user's buffers from start() until advance() returned kDone or kFailed. Not thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -42,6 +44,8 @@ class Operation {
   void start(const Prepared& prepared, const CallBuffers& buffers, uint64_t fingerprint,
              uint64_t scalarBits, bool nonTemporal);
   Progress advance();
+  // Not 0: no further step is run. Must outlive the operation.
+  void heed(const std::atomic<uint32_t>* word) { word_ = word; }
 
   // The rank that the first link that is not ready waits for, -1 when that is not known; valid
   // after kStuck.
@@ -67,6 +71,10 @@ class Operation {
   Progress advanceWith();
   template <class Links>
   Progress advanceLane(size_t lane);
+  // After a step. Relaxed: whoever drives looks at the word again, and acquires what it stands for.
+  bool isInterrupted() const {
+    return word_ != nullptr && word_->load(std::memory_order_relaxed) != 0;
+  }
   enum class Readiness : uint8_t { kReady, kNotReady, kFailed };
   template <class Links>
   Readiness readiness(const PreparedStep& step, int table, Cursor* cursor);
@@ -81,6 +89,7 @@ class Operation {
   uint64_t chunkFingerprint(size_t bytes) const;
 
   const Prepared* prepared_ = nullptr;
+  const std::atomic<uint32_t>* word_ = nullptr;
   CallBuffers buffers_;
   kernels::Reduction reduction_;
   uint64_t fingerprint_ = 0;

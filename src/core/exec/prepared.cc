@@ -18,6 +18,8 @@ using plan::Step;
 // A plan longer than this would need a loop counter in the cursor; no plan of this version comes
 // near.
 constexpr size_t kMaxUnrolledSteps = 1 << 16;
+// A slice that no link's slot bounds (one rank): an abort is looked for between slices.
+constexpr uint64_t kLinklessSliceBytes = 4 << 20;
 // Messages below this stay in one slice even when a plan has several lanes.
 constexpr uint64_t kLaneSplitBytes = 64 << 10;
 
@@ -122,6 +124,8 @@ class Preparer {
     };
     cap(plan_.maxInputChunkBlocks, scalesAtOwner() ? out_.wireBytes : out_.elementBytes);
     cap(plan_.maxPartialChunkBlocks, out_.wireBytes);
+    if (most == UINT64_MAX)
+      most = std::max<uint64_t>(1, kLinklessSliceBytes / out_.elementBytes / blocks);
     if (most == 0)
       return Status(Code::kNotSupported,
                     "algorithm " + plan_.algorithm + " does not fit in slots of " +

@@ -14,13 +14,15 @@ using base::Result;
 using base::Status;
 
 Result<std::shared_ptr<Service>> Service::get() {
-  static std::mutex mutex;
-  static std::weak_ptr<Service> current;
-  static uint32_t generation = 0;
-  const std::lock_guard<std::mutex> lock(mutex);
-  // A forked child has its parent's object, but not its thread.
-  if (generation == base::forkGeneration())
-    if (std::shared_ptr<Service> service = current.lock()) return service;
+  struct Current {
+    std::mutex mutex;
+    std::weak_ptr<Service> service;  // guarded by mutex
+  };
+  // A forked child begins without: it has its parent's object, but not its thread.
+  static constinit base::PerProcess<Current> currents;
+  Current& current = currents.get();
+  const std::lock_guard<std::mutex> lock(current.mutex);
+  if (std::shared_ptr<Service> service = current.service.lock()) return service;
   OMNES_ASSIGN_OR_RETURN(base::Epoll epoll, base::Epoll::open());
   OMNES_ASSIGN_OR_RETURN(base::EventFd wake, base::EventFd::open());
   std::shared_ptr<Service> service(
@@ -29,8 +31,7 @@ Result<std::shared_ptr<Service>> Service::get() {
   OMNES_ASSIGN_OR_RETURN(
       service->thread_,
       base::Thread::start("omnes-service", [raw = service.get()] { raw->loop(); }));
-  current = service;
-  generation = base::forkGeneration();
+  current.service = service;
   return service;
 }
 
