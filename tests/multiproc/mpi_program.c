@@ -3,7 +3,8 @@
  *   all         the world, its halves, and each rank alone
  *   early       omnesCommInitMPI before MPI_Init, then as all
  *   null        rank 1 passes NULL
- *   failure     whatever goes wrong with the world is reported */
+ *   env         omnesCommInitEnv, which may use what MPI uses, before, between and beside its calls
+ *   env-after   the same, and once more after MPI_Finalize */
 #include <omnes/omnes_mpi.h>
 
 static int report(omnesResult_t result) {
@@ -48,6 +49,34 @@ static omnesResult_t everything(void) {
   return result != omnesSuccess ? result : tryOut(MPI_COMM_SELF);
 }
 
+/* Joins and leaves through the environment. */
+static omnesResult_t joinByEnvironment(void) {
+  omnesComm_t comm = NULL;
+  float mine = 1, sum = 0;
+  int size = 0;
+  omnesResult_t result = omnesCommInitEnv(&comm, NULL);
+  if (result != omnesSuccess) return result;
+  omnesCommCount(comm, &size);
+  result = omnesAllReduce(&mine, &sum, 1, omnesFloat32, omnesSum, comm, NULL);
+  omnesCommDestroy(comm);
+  if (result == omnesSuccess && sum != (float)size) {
+    return omnesSetLastError(omnesInternalError, "the sum is not the number of ranks");
+  }
+  return result;
+}
+
+static omnesResult_t besideMpi(int* argc, char*** argv, int after) {
+  omnesResult_t result = joinByEnvironment();
+  if (result != omnesSuccess) return result;
+  MPI_Init(argc, argv);
+  result = joinByEnvironment();
+  if (result == omnesSuccess) result = everything();
+  if (result == omnesSuccess) result = joinByEnvironment();
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Finalize();
+  return result == omnesSuccess && after ? joinByEnvironment() : result;
+}
+
 int main(int argc, char** argv) {
   const char* scenario = argc > 1 ? argv[1] : "all";
   omnesComm_t comm = NULL;
@@ -57,6 +86,9 @@ int main(int argc, char** argv) {
       (omnesCommInitMPI(&comm, MPI_COMM_NULL, NULL) != omnesInvalidUsage ||
        strstr(omnesGetLastError(NULL), "MPI_Init") == NULL)) {
     return 2;
+  }
+  if (strncmp(scenario, "env", 3) == 0) {
+    return report(besideMpi(&argc, &argv, strcmp(scenario, "env-after") == 0));
   }
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

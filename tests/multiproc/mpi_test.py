@@ -78,6 +78,15 @@ class WithMpi(LauncherCase):
                     self.assertEqual(0, code, output)
                     self.assertEqual([(0, "")] * 4, results_of(output), output)
 
+    def test_environment_beside_mpi(self):
+        """PMIx is counted, the socket of PMI is left alone: MPI works before, between and after."""
+        # After MPI_Finalize MPICH may have closed the socket that names its job.
+        for kind, scenario in (("openmpi", "env-after"), ("mpich", "env")):
+            with self.subTest(kind=kind):
+                output, code = self.run_ranks(kind, 3, self.program(kind), scenario)
+                self.assertEqual(0, code, output)
+                self.assertEqual([(0, "")] * 3, results_of(output), output)
+
     def test_one_rank_is_no_mistake(self):
         for kind in launchers.KINDS:
             with self.subTest(kind=kind):

@@ -59,6 +59,23 @@ const Library& library() {
   return loaded;
 }
 
+// Whether this process has loaded an MPI and not yet initialised it: linked, or as a module.
+bool isBeforeMpiInit() {
+  using Initialized = int (*)(int*);
+  const char* const name = "MPI_Initialized";
+  void* module = nullptr;
+  auto ask = reinterpret_cast<Initialized>(::dlsym(RTLD_DEFAULT, name));
+  for (const char* file : {"libmpi.so.40", "libmpich.so.12"}) {
+    if (ask != nullptr) break;
+    module = ::dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
+    if (module != nullptr) ask = reinterpret_cast<Initialized>(::dlsym(module, name));
+  }
+  int isInitialized = 1;
+  if (ask != nullptr && ask(&isInitialized) != 0) isInitialized = 1;
+  if (module != nullptr) ::dlclose(module);
+  return isInitialized == 0;
+}
+
 std::string nameOf(pmix_status_t status) {
   return std::string(library().errorString(status)) + " (" + std::to_string(status) + ")";
 }
@@ -151,6 +168,10 @@ Result<std::unique_ptr<PmixSession>> PmixSession::open(const std::string& jobNam
                                                        std::string* why) {
   if (!library().problem.empty()) {
     *why = library().problem;
+    return std::unique_ptr<PmixSession>();
+  }
+  if (isBeforeMpiInit()) {
+    *why = "this program uses MPI, which must be initialised first";
     return std::unique_ptr<PmixSession>();
   }
   pmix_proc_t self{};

@@ -6,8 +6,10 @@
 // that omnes runs without it; and it is used only if its headers were there when omnes was built.
 //
 // PMIx counts its initialisations, so that an application which uses it too (MPI does) is not
-// disturbed. A session is short: a process that ended inside one would count as crashed for the
-// launcher.
+// disturbed while it does. A session is short: a process that ended inside one would count as
+// crashed for the launcher. But an MPI that begins after the last session has ended fails (Open MPI
+// 4.1: "orte_init failed", since PMIx does not fetch again what it has forgotten). So a process
+// with an MPI that is not initialised yet gets no session.
 //
 // One thread at a time per session; several sessions at once are possible. The calls wait at most
 // until their limits. open() waits for the server of this host, which PMIx itself bounds.
