@@ -12,7 +12,12 @@ namespace {
 
 int noDestroy(const Rank& rank) {
   const Buffer in(1000), out(1000);
-  return report(allReduce(rank, in.data(), out.data(), 1000), "leaving as it is");
+  const omnesResult_t first = allReduce(rank, in.data(), out.data(), 1000);
+  if (first != omnesSuccess) return report(rank, first);
+  // Nobody leaves before all have done the first call. In the second one a rank may see that
+  // another, which needs no more of it, has gone without a goodbye.
+  const omnesResult_t second = allReduce(rank, in.data(), out.data(), 1000);
+  return report(second == omnesRemoteError ? omnesSuccess : second, "leaving as it is");
 }
 
 // Buffers of what goes on while main() returns: they must live for as long as the process.
