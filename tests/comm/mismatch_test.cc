@@ -4,6 +4,8 @@
 // Ranks are threads of one machine, kept apart by config.hostId or config.transports.
 #include <gtest/gtest.h>
 
+#include <barrier>
+
 #include "comm/thread_ranks.h"
 #include "comm/values.h"
 
