@@ -267,6 +267,8 @@ TEST(TcpFault, AChunkThatBreaksOffIsNoChunk) {
     ASSERT_EQ(peer.table().peek(in, 5, &chunk), Outcome::kOk);
     ASSERT_EQ(peer.table().release(in), Outcome::kOk);
     EXPECT_EQ(peer.table().peek(in, 5, &chunk), Outcome::kPeerGone);
+    EXPECT_NE(std::string(peer.endpoint()->error).find("is lost"), std::string::npos)
+        << "this was no end in order: " << peer.endpoint()->error;
     EXPECT_FALSE(peer.stirs(0));
   }
 }
