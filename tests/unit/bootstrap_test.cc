@@ -209,6 +209,22 @@ TEST(Bootstrap, LateComersHearWhyAMeetingFailed) {
             {"two processes claim rank 0"});
 }
 
+// Whoever hosts the meeting may end its process with the error; so rank 0 stays for a moment, until
+// late ranks have heard it.
+TEST(Bootstrap, TheHostOfAFailedMeetingAwaitsLateComers) {
+  const MeetingPoint point = freshAddress();
+  const auto start = realClock().now();
+  base::Duration stayed{0};
+  std::thread rankZero([&] {
+    expectStatus(join(point, {.rank = 0, .nranks = 3}).status(), Code::kInvalidUsage, {"disagree"});
+    stayed = realClock().now() - start;
+  });
+  expectStatus(join(point, {.rank = 1, .nranks = 4}).status(), Code::kInvalidUsage, {"disagree"});
+  rankZero.join();
+  EXPECT_GE(stayed, std::chrono::milliseconds(400));
+  EXPECT_LT(stayed, std::chrono::seconds(5));
+}
+
 TEST(Bootstrap, AnAddressInUseFailsAtOnce) {
   const Meetable occupied = freshId("tcp:127.0.0.1:0");
   const std::string address = occupied.host->address().substr(4);

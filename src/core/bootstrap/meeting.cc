@@ -73,7 +73,12 @@ SharedFrame Meeting::lastWord() const {
 
 bool Meeting::admit(const Hello& hello) {
   const ProofIdentity& who = hello.identity;
-  if (state_ != State::kGathering) return false;
+  if (state_ != State::kGathering) {
+    const bool isLate =
+        who.from < members_.size() && members_[who.from].presence == Presence::kAbsent;
+    if (isLate) members_[who.from].presence = Presence::kGone;
+    return false;
+  }
   if (members_.empty()) {
     members_.resize(who.nranks);
     firstRank_ = who.from;
@@ -93,6 +98,11 @@ bool Meeting::admit(const Hello& hello) {
   }
   member.presence = Presence::kProven;
   return true;
+}
+
+bool Meeting::hasSeenAll() const {
+  return std::none_of(members_.begin(), members_.end(),
+                      [](const Member& member) { return member.presence == Presence::kAbsent; });
 }
 
 void Meeting::onRefused(const base::Status& reason) {

@@ -33,6 +33,8 @@ class Meeting {
   // closed.
   bool admit(const Hello& hello);
   SharedFrame lastWord() const;
+  // Whether every rank has come, be it to hear that the meeting has failed.
+  bool hasSeenAll() const;
   // One of the family was refused (version), or the host cannot go on: the meeting cannot succeed.
   void onRefused(const base::Status& reason);
   // False: the member broke the protocol and its connection must be closed (then call onClosed).

@@ -94,9 +94,9 @@ class MeetingHost::Loop : public std::enable_shared_from_this<MeetingHost::Loop>
   // The host of this process that lingers at `address` after a failure; null when there is none.
   static std::shared_ptr<Loop> findLingering(const std::string& address);
   // Waits until all members have been sent the cause of the failure, or the limit.
-  void awaitTold(base::Duration limit) {
+  void awaitTold(base::Duration limit, bool andLate) {
     std::unique_lock<std::mutex> lock(toldMutex_);
-    toldChanged_.wait_for(lock, limit, [this] { return isTold_; });
+    toldChanged_.wait_for(lock, limit, [&] { return isTold_ && (!andLate || areLateTold_); });
   }
 
  private:
@@ -133,7 +133,8 @@ class MeetingHost::Loop : public std::enable_shared_from_this<MeetingHost::Loop>
   base::Deadline lingerUntil_ = base::Deadline::never();
   std::mutex toldMutex_;
   std::condition_variable toldChanged_;
-  bool isTold_ = false;  // guarded by toldMutex_
+  bool isTold_ = false;       // guarded by toldMutex_
+  bool areLateTold_ = false;  // guarded by toldMutex_
 };
 
 // The failed meetings of this process that still tell late comers why. A new meeting at the same
@@ -178,6 +179,7 @@ void MeetingHost::Loop::noteTold() {
     return;
   const std::lock_guard<std::mutex> lock(toldMutex_);
   isTold_ = true;
+  areLateTold_ = meeting_.hasSeenAll();
   toldChanged_.notify_all();
 }
 
@@ -431,11 +433,12 @@ Result<std::shared_ptr<MeetingHost>> MeetingHost::start(MeetingHostOptions optio
   return started;
 }
 
-void MeetingHost::awaitFailureTold(const std::string& address, base::Duration limit) {
-  if (const std::shared_ptr<Loop> loop = Loop::findLingering(address)) loop->awaitTold(limit);
+void MeetingHost::awaitFailureTold(const std::string& address, base::Duration limit, bool andLate) {
+  if (const std::shared_ptr<Loop> loop = Loop::findLingering(address))
+    loop->awaitTold(limit, andLate);
 }
 
-void MeetingHost::awaitTold(base::Duration limit) const { loop_->awaitTold(limit); }
+void MeetingHost::awaitTold(base::Duration limit) const { loop_->awaitTold(limit, false); }
 
 void MeetingHost::giveUp(const Status& cause) const { loop_->requestGivingUp(cause); }
 

@@ -52,8 +52,8 @@ class MeetingHost {
   void stop() const;
   // After a meeting hosted by this process at `address` has failed: waits, at most `limit`, until
   // its ranks have been told why, so that the process may end. Returns at once when there is no
-  // such meeting here.
-  static void awaitFailureTold(const std::string& address, base::Duration limit);
+  // such meeting here. With `andLate` it waits for those who have not come yet as well.
+  static void awaitFailureTold(const std::string& address, base::Duration limit, bool andLate);
   // Hosts of this process that have not ended yet.
   static int running();
 

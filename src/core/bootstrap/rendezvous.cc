@@ -31,6 +31,7 @@ constexpr base::Duration kFirstPatience = std::chrono::milliseconds(250);
 constexpr base::Duration kLongestPatience = std::chrono::seconds(4);
 constexpr int64_t kGoodbyeMs = 250;
 constexpr int64_t kGivingUpMs = 20;
+constexpr int64_t kLateComersMs = 500;
 
 // Milliseconds left as they go on the wire: 0 = never, at least 1 otherwise.
 uint32_t wireMs(Deadline deadline, const base::Clock& clock) {
@@ -110,7 +111,12 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(const MeetingPoint& point, 
   const Status met = self->awaitMet(settings, deadline);
   if (met.isOk()) return self;
   // The caller may end the process next, and the host with it.
-  MeetingHost::awaitFailureTold(point.address, std::chrono::milliseconds(kGoodbyeMs));
+  // Ranks that disagree fail as soon as two of them have come; those who start a little later must
+  // not look for a host that has gone with its process, which most often is rank 0's.
+  const bool andLate =
+      rank == 0 && met.code() == Code::kInvalidUsage && !isAborted({deadline, &clock, abortFd});
+  const int64_t ms = andLate ? kLateComersMs : kGoodbyeMs;
+  MeetingHost::awaitFailureTold(point.address, std::chrono::milliseconds(ms), andLate);
   return met;
 }
 
