@@ -10,6 +10,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "core/bootstrap/launch_env.h"
+#include "core/bootstrap/meeting_host.h"
 #include "core/bootstrap/meeting_point.h"
 #include "core/bootstrap/pmix_meeting.h"
 
@@ -117,13 +118,17 @@ Status joinWithId(omnesComm_t* comm, int nranks, const omnesUniqueId& id, int ra
   return join(std::move(plan), blocking, comm);
 }
 
-Status makeId(omnesUniqueId* uniqueId, bool isLocal) {
-  if (uniqueId == nullptr) return Status(Code::kInvalidArgument, "uniqueId is NULL");
+Result<bootstrap::HostedId> hostId(bool isLocal, omnesUniqueId* uniqueId) {
   OMNES_ASSIGN_OR_RETURN(const Config config, readEnvironment());
   const bootstrap::NetworkOptions network{config.interfaces.value, config.portRange.value, ""};
   OMNES_ASSIGN_OR_RETURN(bootstrap::HostedId made, bootstrap::makeHostedId({isLocal, network, ""}));
   std::memcpy(uniqueId->internal, made.id.data(), made.id.size());
-  return Status::ok();
+  return made;
+}
+
+Status makeId(omnesUniqueId* uniqueId) {
+  if (uniqueId == nullptr) return Status(Code::kInvalidArgument, "uniqueId is NULL");
+  return hostId(false, uniqueId).status();
 }
 
 Status joinAll(omnesComm_t* comms, int nranks) {
@@ -132,7 +137,7 @@ Status joinAll(omnesComm_t* comms, int nranks) {
   OMNES_ASSIGN_OR_RETURN(const Config environment, readEnvironment());
   OMNES_ASSIGN_OR_RETURN(const Wish wish, readWish(environment, nullptr));
   omnesUniqueId id;
-  OMNES_RETURN_IF_ERROR(makeId(&id, true));
+  OMNES_ASSIGN_OR_RETURN(const bootstrap::HostedId hosted, hostId(true, &id));
   std::vector<JoinPlan> plans;
   std::vector<omnesComm_t*> places;
   for (int rank = 0; rank < nranks; ++rank) {
@@ -140,7 +145,10 @@ Status joinAll(omnesComm_t* comms, int nranks) {
     plans.push_back(std::move(plan));
     places.push_back(comms + rank);
   }
-  return omnes::api::joinTogether(plans, places);
+  const Status joined = omnes::api::joinTogether(plans, places);
+  // Nobody else has the id, so that its host would wait for ever for ranks that have given up.
+  if (!joined.isOk()) hosted.host->stop();
+  return joined;
 }
 
 Status joinByEnvironment(omnesComm_t* comm, const omnesConfig_t* config) {
@@ -168,7 +176,7 @@ Status joinByEnvironment(omnesComm_t* comm, const omnesConfig_t* config) {
 }  // namespace
 
 omnesResult_t omnesGetUniqueId(omnesUniqueId* uniqueId) {
-  return guard([&] { return makeId(uniqueId, false); });
+  return guard([&] { return makeId(uniqueId); });
 }
 
 omnesResult_t omnesCommInitRank(omnesComm_t* comm, int nranks, omnesUniqueId commId, int rank) {
