@@ -111,10 +111,11 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(const MeetingPoint& point, 
   const Status met = self->awaitMet(settings, deadline);
   if (met.isOk()) return self;
   // The caller may end the process next, and the host with it.
-  // Ranks that disagree fail as soon as two of them have come; those who start a little later must
-  // not look for a host that has gone with its process, which most often is rank 0's.
-  const bool andLate =
-      rank == 0 && met.code() == Code::kInvalidUsage && !isAborted({deadline, &clock, abortFd});
+  // Ranks that disagree fail as soon as two of them have come, and a host without descriptors fails
+  // with the first; those who start a little later must not look for a host that has gone with its
+  // process, which most often is rank 0's.
+  const bool isEarly = met.code() == Code::kInvalidUsage || met.code() == Code::kSystemError;
+  const bool andLate = rank == 0 && isEarly && !isAborted({deadline, &clock, abortFd});
   const int64_t ms = andLate ? kLateComersMs : kGoodbyeMs;
   MeetingHost::awaitFailureTold(point.address, std::chrono::milliseconds(ms), andLate);
   return met;
