@@ -113,6 +113,16 @@ TEST_F(MeetingCases, C43AnInterfaceThatDoesNotExistIsNamedAtTheStart) {
   EXPECT_LT(result.endedAfter, kSlack * std::chrono::seconds(1));
 }
 
+// Also where the ranks would have needed no network.
+TEST_F(MeetingCases, C43AnInterfaceThatDoesNotExistIsNamedByTheEnvironmentsRanks) {
+  ProcessGroup group;
+  group.startRanks(2, {OMNES_RANK_PROGRAM, "few"}, {{"OMNES_IFNAME", "nope0"}});
+  for (const ProcessResult& result : group.waitForAll(kLimit)) {
+    expectOutput(result, {"result 5 ", "OMNES_IFNAME", "nope0", "lo ("});
+    EXPECT_LT(result.endedAfter, kSlack * std::chrono::seconds(1));
+  }
+}
+
 TEST_F(MeetingCases, C43TheInterfaceThatIsNamedIsUsed) {
   ProcessGroup group;
   for (int rank = 0; rank < 2; ++rank)

@@ -6,6 +6,7 @@
 
 #include "base/event.h"
 #include "base/log.h"
+#include "core/bootstrap/interfaces.h"
 #include "core/bootstrap/local_channel.h"
 #include "core/comm/endpoint_wiring.h"
 #include "core/comm/placement.h"
@@ -120,6 +121,9 @@ Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t 
   const WaitLimits abort{deadline, &clock, abortFd};
   const bootstrap::LocalIdentity self{point.secret, point.commId, static_cast<uint32_t>(rank),
                                       static_cast<uint32_t>(nranks)};
+  // A name that is wrong is said at once, also where no network turns out to be needed.
+  if (!settings.interfaces.empty())
+    OMNES_RETURN_IF_ERROR(bootstrap::chooseHost({.interfaces = settings.interfaces}).status());
   Wiring wiring;
   OMNES_ASSIGN_OR_RETURN(wiring.rendezvous, bootstrap::Rendezvous::join(
                                                 point, self.rank, self.nranks,
