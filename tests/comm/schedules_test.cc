@@ -169,8 +169,11 @@ class Player {
     const bool grouped = behind - first > 1 || upTo(4) == 0;
     std::vector<std::unique_ptr<Operation>> waited;
     bool failureAllowed = false, refused = false;
+    const size_t pendingBefore = pending_.size();
     omnesResult_t result = omnesSuccess;
-    if (grouped) ASSERT_EQ(omnesGroupStart(), omnesSuccess);
+    if (grouped) {
+      ASSERT_EQ(omnesGroupStart(), omnesSuccess);
+    }
     for (size_t i = first; i < behind; ++i) {
       const ScriptStep& step = script_.steps[i];
       if (!isAlive(step.comm)) continue;
@@ -189,13 +192,18 @@ class Player {
       (stream == nullptr ? waited : pending_).push_back(std::move(op));
     }
     if (grouped) result = omnesGroupEnd();
+    // One of the communicators was aborted in between.
+    refused = refused || result == omnesInvalidArgument;
     for (size_t i = first; i < behind; ++i)
       failureAllowed = failureAllowed || mayFail(script_.steps[i].comm);
     if (result != omnesSuccess) {
       ASSERT_TRUE(failureAllowed) << where(first) << describe(result);
       // In a group the refusal of one call drops all others, here and on no other rank: their
       // communicators are out of step and must go.
-      if (grouped && refused) loseStep(first, behind);
+      if (grouped && refused) {
+        pending_.resize(pendingBefore);
+        loseStep(first, behind);
+      }
       return;
     }
     for (const auto& op : waited) check(*op);
