@@ -31,6 +31,17 @@ omnesResult_t guard(Body&& body) {
   }
 }
 
+// The same for making a communicator. A refusal makes the group fail that it belongs to.
+template <typename Body>
+omnesResult_t guardInit(Body&& body) {
+  return guard([&]() -> base::Status {
+    const base::Status status = body();
+    const bool isRefused = !status.isOk() && status.code() != base::Code::kInProgress;
+    if (isRefused && Group::isOpen()) Group::ofThisThread().refuse(status);
+    return status;
+  });
+}
+
 // The same for a collective. A refusal makes the group fail that it belongs to; what cannot be
 // foreseen may have left the other ranks waiting, so it breaks the communicator on all of them.
 template <typename Body>

@@ -18,6 +18,7 @@ namespace {
 
 using omnes::api::Group;
 using omnes::api::guard;
+using omnes::api::guardInit;
 using omnes::api::JoinPlan;
 using omnes::base::Code;
 using omnes::base::Config;
@@ -180,18 +181,18 @@ omnesResult_t omnesGetUniqueId(omnesUniqueId* uniqueId) {
 }
 
 omnesResult_t omnesCommInitRank(omnesComm_t* comm, int nranks, omnesUniqueId commId, int rank) {
-  return guard([&] { return joinWithId(comm, nranks, commId, rank, nullptr); });
+  return guardInit([&] { return joinWithId(comm, nranks, commId, rank, nullptr); });
 }
 
 omnesResult_t omnesCommInitRankConfig(omnesComm_t* comm, int nranks, omnesUniqueId commId, int rank,
                                       const omnesConfig_t* config) {
-  return guard([&] { return joinWithId(comm, nranks, commId, rank, config); });
+  return guardInit([&] { return joinWithId(comm, nranks, commId, rank, config); });
 }
 
 omnesResult_t omnesCommInitAll(omnesComm_t* comms, int nranks, const int*) {
-  return guard([&] { return joinAll(comms, nranks); });
+  return guardInit([&] { return joinAll(comms, nranks); });
 }
 
 omnesResult_t omnesCommInitEnv(omnesComm_t* comm, const omnesConfig_t* config) {
-  return guard([&] { return joinByEnvironment(comm, config); });
+  return guardInit([&] { return joinByEnvironment(comm, config); });
 }

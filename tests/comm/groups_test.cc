@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -234,6 +235,27 @@ TEST_F(Groups, InitCallsOfOneThread) {
 }
 
 // All or none: the two ranks that could have met are not left behind.
+// The others of the group do not wait for a rank that will not come.
+TEST_F(Groups, InitCallOfWhichOneIsRefused) {
+  omnesUniqueId id;
+  ASSERT_EQ(omnesGetUniqueId(&id), omnesSuccess);
+  omnesConfig_t damaged = OMNES_CONFIG_INITIALIZER;
+  damaged.magic = 3;
+  omnesComm_t made[2] = {nullptr, nullptr};
+  const std::function<omnesResult_t()> refused[] = {
+      [&] { return omnesCommInitRank(&made[1], 2, id, 7); },
+      [&] { return omnesCommInitRank(nullptr, 2, id, 1); },
+      [&] { return omnesCommInitRankConfig(&made[1], 2, id, 1, &damaged); }};
+  for (const auto& call : refused) {
+    ASSERT_EQ(omnesGroupStart(), omnesSuccess);
+    EXPECT_EQ(omnesCommInitRank(&made[0], 2, id, 0), omnesSuccess);
+    EXPECT_EQ(call(), omnesInvalidArgument);
+    EXPECT_EQ(omnesGroupEnd(), omnesInvalidArgument);
+    EXPECT_EQ(made[0], nullptr);
+    EXPECT_EQ(made[1], nullptr);
+  }
+}
+
 TEST_F(Groups, InitCallsOfWhichOneFails) {
   omnesUniqueId first, second;
   ASSERT_EQ(omnesGetUniqueId(&first), omnesSuccess);
