@@ -87,7 +87,9 @@ Result<UniqueFd> openLogFile(const std::string& pattern) {
   UniqueFd fd;
   do {
     fd = UniqueFd::open([&name] {
-      return ::open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+      // A pipe that nobody reads must not hold up whoever logs: ENXIO here, lost lines later.
+      constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+      return ::open(name.c_str(), kFlags, 0644);
     });
   } while (!fd.isOpen() && errno == EINTR);
   if (!fd.isOpen())

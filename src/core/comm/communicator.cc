@@ -33,6 +33,8 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::Meetin
                                                          const CommSettings& settings,
                                                          std::shared_ptr<base::EventFd> abort) {
   const Deadline deadline = Deadline::afterMs(clock(), settings.initTimeoutMs);
+  // What may be lacking for reasons of this rank's own comes before the others count on it.
+  OMNES_ASSIGN_OR_RETURN(const std::shared_ptr<Service> service, Service::get());
   OMNES_ASSIGN_OR_RETURN(base::EventFd wake, base::EventFd::open());
   std::unique_ptr<Communicator> made(
       new Communicator(rank, nranks, settings, std::move(wake)));  // private
