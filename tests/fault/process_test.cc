@@ -56,5 +56,23 @@ INSTANTIATE_TEST_SUITE_P(
                       ProcessCase{kTcp, "busy-exit"}, ProcessCase{kMixed22, "stream-exit"}),
     [](const auto& entry) { return nameOf(entry.param); });
 
+// The rank that finds a failure, and hosts the meeting, ends at once: the others still learn what
+// it found, and do not take its end for the cause.
+TEST(Fault, FirstCauseOutlivesTheProcessThatFoundIt) {
+  for (int round = 0; round < 5; ++round) {
+    ProcessGroup group;
+    const std::string address = freshTcpAddress();
+    for (int rank = 0; rank < 3; ++rank)
+      group.start({OMNES_RANK_PROGRAM, "absent-keeps"},
+                  {{"OMNES_COMM_ID", address},
+                   {"OMNES_NRANKS", "3"},
+                   {"OMNES_RANK", std::to_string(rank)},
+                   {"OMNES_TRANSPORTS", "tcp"},
+                   {"OMNES_TIMEOUT_MS", rank == 0 ? "300" : "0"}});
+    group.mark();
+    expectAll(group.waitForAll(kStartLimit), {8, {"rank 2"}, kStartLimit});
+  }
+}
+
 }  // namespace
 }  // namespace omnes::tests

@@ -33,7 +33,10 @@ using base::Status;
 constexpr uint64_t kStopTag = 0;
 constexpr uint64_t kAcceptorTag = 1;
 constexpr uint64_t kGiveUpTag = 2;
-constexpr uint64_t kFirstConnectionTag = 3;
+constexpr uint64_t kSettleTag = 3;
+constexpr uint64_t kFirstConnectionTag = 4;
+// The longest that the host looks for a turn in which nobody speaks.
+constexpr int64_t kSettleMs = 250;
 // Exchanges queue one frame a rank; what goes far beyond is a member that no longer reads.
 constexpr size_t kMaxQueuedFrames = 4096;
 // News of what ranks are doing are repeated: a member that is slow to read, perhaps stopped, misses
@@ -66,18 +69,20 @@ struct Connection {
 class MeetingHost::Loop : public std::enable_shared_from_this<MeetingHost::Loop> {
  public:
   Loop(MeetingHostOptions options, const base::Clock& clock, std::unique_ptr<Acceptor> acceptor,
-       base::Epoll epoll, base::EventFd stop, base::EventFd giveUp)
+       base::Epoll epoll, base::EventFd stop, base::EventFd giveUp, base::EventFd settle)
       : options_(std::move(options)),
         clock_(clock),
         acceptor_(std::move(acceptor)),
         epoll_(std::move(epoll)),
         stop_(std::move(stop)),
         giveUp_(std::move(giveUp)),
+        settle_(std::move(settle)),
         meeting_(clock, [this](uint32_t rank, const SharedFrame& frame) { queue(rank, frame); }) {}
 
   Status watchOwn() const {
     OMNES_RETURN_IF_ERROR(epoll_.add(stop_.fd(), EPOLLIN, kStopTag));
     OMNES_RETURN_IF_ERROR(epoll_.add(giveUp_.fd(), EPOLLIN, kGiveUpTag));
+    OMNES_RETURN_IF_ERROR(epoll_.add(settle_.fd(), EPOLLIN, kSettleTag));
     return epoll_.add(acceptor_->fd(), EPOLLIN, kAcceptorTag);
   }
   void requestStop() const { stop_.signal(); }
@@ -93,6 +98,15 @@ class MeetingHost::Loop : public std::enable_shared_from_this<MeetingHost::Loop>
   static bool endLingering(const std::string& address);
   // The host of this process that lingers at `address` after a failure; null when there is none.
   static std::shared_ptr<Loop> findLingering(const std::string& address);
+  static std::shared_ptr<Loop> findRunning(uint64_t commId);
+  static void noteRunning(const std::shared_ptr<Loop>& loop);
+  // Waits until what members had sent before has been passed on, or the limit.
+  void awaitSettled(base::Duration limit) {
+    std::unique_lock<std::mutex> lock(toldMutex_);
+    const uint64_t mine = ++settlesWanted_;
+    settle_.signal();
+    toldChanged_.wait_for(lock, limit, [&] { return settlesDone_ >= mine; });
+  }
   // Waits until all members have been sent the cause of the failure, or the limit.
   void awaitTold(base::Duration limit, bool andLate) {
     std::unique_lock<std::mutex> lock(toldMutex_);
@@ -114,6 +128,7 @@ class MeetingHost::Loop : public std::enable_shared_from_this<MeetingHost::Loop>
   void noteDescriptors();
   void onGivingUp();
   void noteTold();
+  void noteSettled(bool isQuiet);
   void afterStateChange();
 
   const MeetingHostOptions options_;
@@ -122,6 +137,9 @@ class MeetingHost::Loop : public std::enable_shared_from_this<MeetingHost::Loop>
   base::Epoll epoll_;
   base::EventFd stop_;
   base::EventFd giveUp_;
+  base::EventFd settle_;
+  base::Deadline settlingUntil_ = base::Deadline::never();
+  bool isSettling_ = false;
   std::mutex givingUpMutex_;
   Status givingUp_;  // guarded by givingUpMutex_; OK: nobody gives up
   std::optional<base::TimePoint> withoutDescriptorsSince_;
@@ -133,8 +151,10 @@ class MeetingHost::Loop : public std::enable_shared_from_this<MeetingHost::Loop>
   base::Deadline lingerUntil_ = base::Deadline::never();
   std::mutex toldMutex_;
   std::condition_variable toldChanged_;
-  bool isTold_ = false;       // guarded by toldMutex_
-  bool areLateTold_ = false;  // guarded by toldMutex_
+  bool isTold_ = false;         // guarded by toldMutex_
+  bool areLateTold_ = false;    // guarded by toldMutex_
+  uint64_t settlesWanted_ = 0;  // guarded by toldMutex_
+  uint64_t settlesDone_ = 0;    // guarded by toldMutex_
 };
 
 // The failed meetings of this process that still tell late comers why. A new meeting at the same
@@ -143,6 +163,7 @@ class MeetingHost::Loop : public std::enable_shared_from_this<MeetingHost::Loop>
 struct MeetingHost::Loop::LingerTable {
   std::mutex mutex;
   std::vector<std::pair<std::string, std::weak_ptr<Loop>>> loops;  // guarded by mutex
+  std::vector<std::weak_ptr<Loop>> running;                        // guarded by mutex
   static LingerTable& instance() {
     static constinit base::PerProcess<LingerTable> table;
     return table.get();
@@ -168,6 +189,34 @@ std::shared_ptr<MeetingHost::Loop> MeetingHost::Loop::findLingering(const std::s
   for (const auto& [theirs, loop] : table.loops)
     if (std::shared_ptr<Loop> alive = theirs == address ? loop.lock() : nullptr) return alive;
   return nullptr;
+}
+
+void MeetingHost::Loop::noteRunning(const std::shared_ptr<Loop>& loop) {
+  LingerTable& table = LingerTable::instance();
+  const std::lock_guard<std::mutex> lock(table.mutex);
+  std::erase_if(table.running, [](const auto& entry) { return entry.expired(); });
+  table.running.push_back(loop);
+}
+
+std::shared_ptr<MeetingHost::Loop> MeetingHost::Loop::findRunning(uint64_t commId) {
+  LingerTable& table = LingerTable::instance();
+  const std::lock_guard<std::mutex> lock(table.mutex);
+  for (const auto& entry : table.running)
+    if (std::shared_ptr<Loop> loop = entry.lock(); loop && loop->options_.commId == commId)
+      return loop;
+  return nullptr;
+}
+
+// Settled: in one turn nobody had anything to say, and nothing waits to be sent.
+void MeetingHost::Loop::noteSettled(bool isQuiet) {
+  if (!isSettling_) return;
+  const bool isSent = std::all_of(connections_.begin(), connections_.end(),
+                                  [](const auto& entry) { return entry.second.writer.isEmpty(); });
+  if (!(isQuiet && isSent) && !settlingUntil_.hasPassed(clock_)) return;
+  isSettling_ = false;
+  const std::lock_guard<std::mutex> lock(toldMutex_);
+  settlesDone_ = settlesWanted_;
+  toldChanged_.notify_all();
 }
 
 void MeetingHost::Loop::noteTold() {
@@ -202,9 +251,15 @@ void MeetingHost::Loop::serve() {
                       std::string(count.status().message()).c_str());
       return;
     }
+    const bool isQuiet = count.value() == 0;
     for (size_t i = 0; i < count.value(); ++i) {
       const uint64_t tag = ready[i].data.u64;
       if (tag == kStopTag) return;
+      if (tag == kSettleTag) {
+        settle_.drain();
+        isSettling_ = true;
+        settlingUntil_ = base::Deadline::afterMs(clock_, kSettleMs);
+      }
       if (tag == kAcceptorTag) continue;  // after the members, below
       if (tag == kGiveUpTag) onGivingUp();
       const auto found = connections_.find(tag);
@@ -218,6 +273,7 @@ void MeetingHost::Loop::serve() {
     flushAll();
     removeClosing();
     noteTold();
+    noteSettled(isQuiet);
   }
 }
 
@@ -230,6 +286,7 @@ bool MeetingHost::Loop::isOver() {
 base::Deadline MeetingHost::Loop::nextWake() const {
   base::Deadline wake = meeting_.deadline();
   if (lingerUntil_.remaining(clock_) < wake.remaining(clock_)) wake = lingerUntil_;
+  if (isSettling_) wake = base::Deadline::afterMs(clock_, 1);
   const bool isAnySuspended =
       std::any_of(connections_.begin(), connections_.end(),
                   [](const auto& entry) { return entry.second.keepAlive.isSuspended(); });
@@ -363,7 +420,8 @@ void MeetingHost::Loop::noteStrays() {
   std::string note;
   if (counters.rejected + counters.dropped != 0) {
     note = "; " + std::to_string(counters.rejected + counters.dropped) +
-           " connections without a valid proof were turned away";
+           " connections without a valid proof were turned away (strangers, or ranks with another "
+           "secret: OMNES_SECRET_FILE must be the same everywhere)";
   }
   if (counters.acceptErrno != 0) {
     rlimit limit{};
@@ -420,11 +478,14 @@ Result<std::shared_ptr<MeetingHost>> MeetingHost::start(MeetingHostOptions optio
   OMNES_ASSIGN_OR_RETURN(base::Epoll epoll, base::Epoll::open());
   OMNES_ASSIGN_OR_RETURN(base::EventFd stop, base::EventFd::open());
   OMNES_ASSIGN_OR_RETURN(base::EventFd giveUp, base::EventFd::open());
+  OMNES_ASSIGN_OR_RETURN(base::EventFd settle, base::EventFd::open());
   std::shared_ptr<MeetingHost> host(new MeetingHost());  // NOLINT: private constructor
   host->address_ = acceptor.value()->address();
   host->loop_ = std::make_shared<Loop>(std::move(options), clock, std::move(acceptor).value(),
-                                       std::move(epoll), std::move(stop), std::move(giveUp));
+                                       std::move(epoll), std::move(stop), std::move(giveUp),
+                                       std::move(settle));
   OMNES_RETURN_IF_ERROR(host->loop_->watchOwn());
+  Loop::noteRunning(host->loop_);
   runningHosts.fetch_add(1, std::memory_order_relaxed);
   const Status started =
       startDetachedThread("omnes-meeting", [loop = host->loop_] { loop->run(); });
@@ -436,6 +497,10 @@ Result<std::shared_ptr<MeetingHost>> MeetingHost::start(MeetingHostOptions optio
 void MeetingHost::awaitFailureTold(const std::string& address, base::Duration limit, bool andLate) {
   if (const std::shared_ptr<Loop> loop = Loop::findLingering(address))
     loop->awaitTold(limit, andLate);
+}
+
+void MeetingHost::awaitSettled(uint64_t commId, base::Duration limit) {
+  if (const std::shared_ptr<Loop> loop = Loop::findRunning(commId)) loop->awaitSettled(limit);
 }
 
 void MeetingHost::awaitTold(base::Duration limit) const { loop_->awaitTold(limit, false); }

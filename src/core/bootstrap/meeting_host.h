@@ -54,6 +54,9 @@ class MeetingHost {
   // its ranks have been told why, so that the process may end. Returns at once when there is no
   // such meeting here. With `andLate` it waits for those who have not come yet as well.
   static void awaitFailureTold(const std::string& address, base::Duration limit, bool andLate);
+  // Waits until the host of this communicator, if it runs in this process, has passed on what had
+  // been sent to it before, at most `limit`: then this process may end without taking that along.
+  static void awaitSettled(uint64_t commId, base::Duration limit);
   // Hosts of this process that have not ended yet.
   static int running();
 

@@ -31,6 +31,7 @@ constexpr base::Duration kFirstPatience = std::chrono::milliseconds(250);
 constexpr base::Duration kLongestPatience = std::chrono::seconds(4);
 constexpr int64_t kGoodbyeMs = 250;
 constexpr int64_t kGivingUpMs = 20;
+constexpr int64_t kSettleMs = 100;
 constexpr int64_t kLateComersMs = 500;
 
 // Milliseconds left as they go on the wire: 0 = never, at least 1 otherwise.
@@ -394,7 +395,11 @@ Status Rendezvous::sendControl(uint32_t rank, const Status& cause, Deadline dead
   const SharedFrame frame = encodeFrame(FrameType::kError, cause.code(), rank, 0, cause.message());
   // Not subject to abort, which is what the others may have to be told of.
   const WaitLimits bounded{deadline, &clock_, -1};
-  return send(frame, bounded, "telling the other ranks of an error");
+  OMNES_RETURN_IF_ERROR(send(frame, bounded, "telling the other ranks of an error"));
+  // The caller may end the process next, and with it the host that has to pass this on.
+  if (hostToken_ == processToken())
+    MeetingHost::awaitSettled(point_.commId, std::chrono::milliseconds(kSettleMs));
+  return Status::ok();
 }
 
 bool Rendezvous::sendEntered(uint32_t to, std::string_view payload) {

@@ -148,6 +148,7 @@ std::span<const Scenario> callScenarios() {
                                         {"few-calls", fewCalls},
                                         {"steady", steady},
                                         {"three-meetings", threeMeetings},
+                                        {"absent-keeps", absent, End::kKeeps},
                                         {"timer", timer, End::kKeeps, Start::kAlone}};
   return kTable;
 }
