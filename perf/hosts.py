@@ -43,6 +43,9 @@ def _mount(source, target, kind, flags):
     _call("mount", source, target, kind, ctypes.c_ulong(flags), None)
 
 
+NO_NAMESPACES, NO_MOUNT_POINT = 1, 2  # exit codes of the child below
+
+
 def why_unavailable():
     """The reason why World() would fail for want of rights or tools; empty when it would not."""
     if os.geteuid() != 0:
@@ -54,8 +57,22 @@ def why_unavailable():
     # Root in a container may still not be allowed to; a child finds out.
     child = os.fork()
     if child == 0:
-        os._exit(1 if _libc.unshare(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS) != 0 else 0)
-    return "" if os.waitpid(child, 0)[1] == 0 else "this root may not make network namespaces (a container?)"
+        os._exit(_try_to_part())
+    found = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if found == NO_MOUNT_POINT:
+        return ("/ is no mount point (a chroot?), so that the mounts of a host would be seen outside of it; "
+                "mount --bind the folder onto itself before the chroot")
+    return "" if found == 0 else "this root may not make network namespaces (a container?)"
+
+
+def _try_to_part():
+    if _libc.unshare(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS) != 0:
+        return NO_NAMESPACES
+    try:
+        _mount(None, b"/", None, MS_REC | MS_PRIVATE)
+    except OSError:
+        return NO_MOUNT_POINT
+    return 0
 
 
 def ipv4(index):
