@@ -130,7 +130,7 @@ TEST(Fault, RankThatFailsWhileJoiningIsNamedByAll) {
   };
   start(0, playing("few-calls"));
   // Enough descriptors to meet, not enough to connect to the others.
-  start(1, {"/usr/bin/prlimit", "--nofile=10:10", OMNES_RANK_PROGRAM, "few-calls"});
+  start(1, {"/usr/bin/prlimit", "--nofile=12:12", OMNES_RANK_PROGRAM, "few-calls"});
   start(2, playing("few-calls"));
   group.mark();
   const auto& results = group.waitForAll(kStartLimit);

@@ -15,8 +15,9 @@ extern char** environ;
 static bool isForkedChild = false;
 #if defined(__SANITIZE_ADDRESS__)
 // A child has copies of the parent's thread stacks, but no such threads, so that the leak check
-// would report what only they point to. It asks this function whether to look at all.
-extern "C" int __lsan_is_turned_off();
+// would report what only they point to. It asks this function whether to look at all, if it can see
+// it.
+extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off();
 int __lsan_is_turned_off() { return isForkedChild; }
 #endif
 
