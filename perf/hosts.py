@@ -54,15 +54,23 @@ def why_unavailable():
         return "the program ip is missing (package iproute2)"
     if shutil.which("nsenter") is None:
         return "the program nsenter is missing (package util-linux)"
+    if _is_in_chroot():
+        return "this is a chroot, and who enters another mount namespace leaves it"
     # Root in a container may still not be allowed to; a child finds out.
     child = os.fork()
     if child == 0:
         os._exit(_try_to_part())
     found = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if found == NO_MOUNT_POINT:
-        return ("/ is no mount point (a chroot?), so that the mounts of a host would be seen outside of it; "
-                "mount --bind the folder onto itself before the chroot")
+        return "/ is no mount point (a chroot?), so that the mounts of a host would be seen outside of it"
     return "" if found == 0 else "this root may not make network namespaces (a container?)"
+
+
+def _is_in_chroot():
+    try:
+        return not os.path.samestat(os.stat("/"), os.stat("/proc/1/root/."))
+    except OSError:
+        return False  # not to be seen
 
 
 def _try_to_part():
