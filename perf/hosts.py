@@ -43,7 +43,7 @@ def _mount(source, target, kind, flags):
     _call("mount", source, target, kind, ctypes.c_ulong(flags), None)
 
 
-NO_NAMESPACES, NO_MOUNT_POINT = 1, 2  # exit codes of the child below
+NO_NAMESPACES, IN_CHROOT = 1, 2  # exit codes of the child below
 
 
 def why_unavailable():
@@ -54,33 +54,28 @@ def why_unavailable():
         return "the program ip is missing (package iproute2)"
     if shutil.which("nsenter") is None:
         return "the program nsenter is missing (package util-linux)"
-    if _is_in_chroot():
-        return "this is a chroot, and who enters another mount namespace leaves it"
     # Root in a container may still not be allowed to; a child finds out.
     child = os.fork()
     if child == 0:
         os._exit(_try_to_part())
     found = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if found == NO_MOUNT_POINT:
-        return "/ is no mount point (a chroot?), so that the mounts of a host would be seen outside of it"
+    if found == IN_CHROOT:
+        return "this is a chroot, and who enters another mount namespace leaves it"
     return "" if found == 0 else "this root may not make network namespaces (a container?)"
-
-
-def _is_in_chroot():
-    try:
-        return not os.path.samestat(os.stat("/"), os.stat("/proc/1/root/."))
-    except OSError:
-        return False  # not to be seen
 
 
 def _try_to_part():
     if _libc.unshare(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS) != 0:
         return NO_NAMESPACES
+    root = os.stat("/")
     try:
         _mount(None, b"/", None, MS_REC | MS_PRIVATE)
+        # Entering a mount namespace, be it the own one, goes to its root.
+        with open("/proc/self/ns/mnt") as own:
+            _call("setns", own.fileno(), CLONE_NEWNS)
     except OSError:
-        return NO_MOUNT_POINT
-    return 0
+        return IN_CHROOT
+    return 0 if os.path.samestat(root, os.stat("/")) else IN_CHROOT
 
 
 def ipv4(index):
