@@ -19,7 +19,8 @@ class Launcher:
         if self.kind == "mpich":
             remote = ["-launcher", "ssh", "-launcher-exec", agent, "-hosts", where] if placed else []
             return [self.program, *remote, "-n", str(ranks)]
-        words = [self.program, "--map-by", ":OVERSUBSCRIBE", "-np", str(ranks)]
+        # By slots: Open MPI 5 would fill the cores of the first host, beyond its slots.
+        words = [self.program, "--map-by", "slot:OVERSUBSCRIBE" if placed else ":OVERSUBSCRIBE", "-np", str(ranks)]
         if os.geteuid() == 0:
             words.append("--allow-run-as-root")
         if placed:
