@@ -89,6 +89,14 @@ std::string networkHint(const bootstrap::Rendezvous& rendezvous) {
   return known.empty() ? "127.0.0.1" : known;
 }
 
+// Readable when the wait for a peer must end.
+Result<base::Epoll> watchForEnd(int controlFd, int abortFd) {
+  OMNES_ASSIGN_OR_RETURN(base::Epoll end, base::Epoll::open());
+  OMNES_RETURN_IF_ERROR(end.add(controlFd, EPOLLIN, 0));
+  if (abortFd >= 0) OMNES_RETURN_IF_ERROR(end.add(abortFd, EPOLLIN, 1));
+  return end;
+}
+
 // Round 1 and what follows from it: the part in which a rank may fail for reasons of its own, or as
 // an echo of another's failure.
 Status connectPeers(Wiring* wiring, EndpointWiring* endpoints, LocalListener* listener,
@@ -98,10 +106,9 @@ Status connectPeers(Wiring* wiring, EndpointWiring* endpoints, LocalListener* li
   // Who does not come to an exchange is named there, to all.
   if (!contacts.isOk()) return tellOfAbort(rendezvous, contacts.status(), abort);
   // A word on the control connection means that somebody has failed: no wait for that rank goes on.
-  OMNES_ASSIGN_OR_RETURN(const base::Epoll end, base::Epoll::open());
-  OMNES_RETURN_IF_ERROR(end.add(rendezvous->controlFd(), EPOLLIN, 0));
-  if (abort.abortFd >= 0) OMNES_RETURN_IF_ERROR(end.add(abort.abortFd, EPOLLIN, 1));
-  const WaitLimits limits{abort.deadline, abort.clock, end.fd()};
+  const Result<base::Epoll> end = watchForEnd(rendezvous->controlFd(), abort.abortFd);
+  if (!end.isOk()) return tellAll(rendezvous, end.status());
+  const WaitLimits limits{abort.deadline, abort.clock, end.value().fd()};
   const Status connected = endpoints->connect(contacts.value(), &wiring->peers, listener, limits);
   if (connected.isOk()) {
     // Up on all ranks or on none.
