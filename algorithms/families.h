@@ -11,6 +11,7 @@ namespace omnes::algorithms {
 std::span<const Algorithm> ringFamily();
 std::span<const Algorithm> directFamily();
 std::span<const Algorithm> oneshotFamily();
+std::span<const Algorithm> linearFamily();
 std::span<const Algorithm> recursiveDoublingFamily();
 std::span<const Algorithm> circulantFamily();
 std::span<const Algorithm> barrierFamily();

@@ -7,6 +7,7 @@
 #include "base/cpus.h"
 #include "base/floating_point.h"
 #include "base/log.h"
+#include "core/comm/placement.h"
 
 namespace omnes::core {
 namespace {
@@ -17,6 +18,9 @@ using base::Result;
 using base::Status;
 
 const base::Clock& clock() { return base::Clock::monotonic(); }
+
+// A poll of network links is a system call, at the least.
+constexpr double kNetworkPollNs = 400;
 
 // Equal on the ranks of one communicator, and on no other: every rank listens at an address of its
 // own for each communicator.
@@ -59,9 +63,14 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::Meetin
                              .peers = &made->wiring_.peers,
                              .liveness = made->liveness_.get(),
                              .failure = &made->failure_});
-  const bool shares = sharesCores(made->wiring_.peers, rank, base::usableCores());
-  made->waitPolicy_ =
-      base::WaitPolicy::choose(shares ? 2 : 1, 1, settings.spinPolls, base::pauseNanoseconds());
+  const std::vector<PeerInfo>& peers = made->wiring_.peers;
+  made->job_ = {.nranks = nranks,
+                .usesNetwork = usesNetwork(peers, settings.transports),
+                .sharesCores = anyShareCores(peers)};
+  const bool shares = sharesCores(peers, rank, base::usableCores());
+  const double pollNs =
+      base::pauseNanoseconds() + (made->wiring_.links.needsProgress() ? kNetworkPollNs : 0);
+  made->waitPolicy_ = base::WaitPolicy::choose(shares ? 2 : 1, 1, settings.spinPolls, pollNs);
   OMNES_LOG_INFO(Init,
                  "rank %d of %d ready; waits spin %u polls and yield %u times before they sleep",
                  rank, nranks, made->waitPolicy_.spinPolls, made->waitPolicy_.yields);
@@ -101,7 +110,7 @@ Result<const OperationCache::Pointer*> Communicator::prepareNew(const Shape& sha
     return wiring_.links.open(link);
   };
   Status last(Code::kNotSupported, "no algorithm does this");
-  for (const algorithms::Algorithm* algorithm : candidates(settings_.rules, shape, nranks_)) {
+  for (const algorithms::Algorithm* algorithm : candidates(settings_.rules, shape, job_)) {
     auto made = prepare(algorithm->make({.rank = rank_, .nranks = nranks_}), shape, links);
     if (!made.isOk()) {
       last = made.status();

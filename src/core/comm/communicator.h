@@ -118,6 +118,7 @@ class Communicator {
   Wiring wiring_;
   std::unique_ptr<Liveness> liveness_;
   base::WaitPolicy waitPolicy_;
+  JobShape job_;
   OperationCache cache_;
   base::Board ownBoard_{};  // where nobody else can read it
   Execution execution_;

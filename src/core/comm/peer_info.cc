@@ -118,23 +118,46 @@ Result<PeerContact> PeerContact::decode(std::string_view blob, int32_t rank) {
   return contact;
 }
 
-bool sharesCores(const std::vector<PeerInfo>& peers, int32_t rank, int usableCores) {
-  // Every rank spreads itself evenly over its cores; a core with more than one rank's worth is
-  // shared.
+namespace {
+
+// More than one rank's worth on a core, and some.
+constexpr double kOverload = 1.001;
+
+// How many ranks there are on each core of a machine. Every rank spreads itself evenly over its
+// cores.
+std::map<int, double> loadOf(const std::vector<PeerInfo>& peers, const std::string& machine) {
   std::map<int, double> load;
-  int here = 0;
   for (const PeerInfo& peer : peers) {
-    if (peer.machine != peers[rank].machine) continue;
-    ++here;
+    if (peer.machine != machine) continue;
     for (const int cpu : peer.cpus) load[cpu] += 1.0 / static_cast<double>(peer.cpus.size());
   }
+  return load;
+}
+
+}  // namespace
+
+bool anyShareCores(const std::vector<PeerInfo>& peers) {
+  std::map<std::string_view, bool> seen;
+  for (const PeerInfo& peer : peers) {
+    if (!seen.try_emplace(peer.machine, true).second) continue;
+    for (const auto& [cpu, load] : loadOf(peers, peer.machine))
+      if (load > kOverload) return true;
+  }
+  return false;
+}
+
+bool sharesCores(const std::vector<PeerInfo>& peers, int32_t rank, int usableCores) {
+  const auto here = std::count_if(peers.begin(), peers.end(), [&](const PeerInfo& peer) {
+    return peer.machine == peers[rank].machine;
+  });
   if (here <= 1) return false;
+  std::map<int, double> load = loadOf(peers, peers[rank].machine);
   double most = 0;
   for (const int cpu : peers[rank].cpus) most = std::max(most, load[cpu]);
   // A quota of processor time binds like fewer cores (the ranks of this machine share it).
   const bool quotaBinds =
       usableCores < static_cast<int>(peers[rank].cpus.size()) && here > usableCores;
-  return most > 1.001 || quotaBinds;
+  return most > kOverload || quotaBinds;
 }
 
 }  // namespace omnes::core

@@ -48,4 +48,8 @@ struct PeerContact {
 // Whether the ranks of this machine get in each other's way on the cores that `rank` may use.
 bool sharesCores(const std::vector<PeerInfo>& peers, int32_t rank, int usableCores);
 
+// Whether that is so anywhere, as far as all ranks know of each other: the same answer on each of
+// them.
+bool anyShareCores(const std::vector<PeerInfo>& peers);
+
 }  // namespace omnes::core

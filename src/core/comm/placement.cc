@@ -58,6 +58,10 @@ Result<Placement> place(const std::vector<PeerInfo>& peers, int32_t rank,
   return out;
 }
 
+bool usesNetwork(const std::vector<PeerInfo>& peers, const std::vector<std::string>& transports) {
+  return peers.size() > 1 && (!contains(transports, kSharedMemory) || !checkOneHost(peers).isOk());
+}
+
 std::string describe(const Placement& placement, int32_t rank) {
   std::string out;
   for (const PlacedEndpoint& endpoint : placement.endpoints) {

@@ -34,6 +34,9 @@ struct Placement {
 base::Result<Placement> place(const std::vector<PeerInfo>& peers, int32_t rank,
                               const std::vector<std::string>& transports, size_t slotBytesWish);
 
+// Whether some ranks are joined by the network. The same on all ranks.
+bool usesNetwork(const std::vector<PeerInfo>& peers, const std::vector<std::string>& transports);
+
 // "ranks 0, 1 by shm, ranks 2-4 by tcp"
 std::string describe(const Placement& placement, int32_t rank);
 

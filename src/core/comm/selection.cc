@@ -16,7 +16,9 @@ constexpr uint64_t kOneShotTotalBytes = 64 << 10;
 
 // Algorithms whose sums run over the ranks in order, rounded once: the same bits whichever of them
 // is chosen.
-bool addsInRankOrder(std::string_view name) { return name == "oneshot" || name == "direct"; }
+bool addsInRankOrder(std::string_view name) {
+  return name == "oneshot" || name == "direct" || name == "linear";
+}
 
 std::string validNames() {
   std::vector<std::string_view> names;
@@ -46,12 +48,18 @@ Status checkRules(const SelectionRules& rules) {
 }
 
 std::vector<const Algorithm*> candidates(const SelectionRules& rules, const Shape& shape,
-                                         int32_t nranks) {
+                                         const JobShape& job) {
   std::vector<std::string_view> names;
   if (!rules.forced.empty()) names.push_back(rules.forced);
   const uint64_t bytes = shape.count * base::sizeOf(shape.type);
-  if (bytes <= kOneShotBytes && bytes * static_cast<uint64_t>(nranks) <= kOneShotTotalBytes * 4)
+  if (bytes <= kOneShotBytes &&
+      bytes * static_cast<uint64_t>(job.nranks) <= kOneShotTotalBytes * 4) {
+    // Each message over the network is work for both ends, and ranks that take turns do all of it
+    // one after the other: then the fewest messages win, though they take a hop more. The bits are
+    // the same.
+    if (job.usesNetwork && job.sharesCores && job.nranks > 2) names.push_back("linear");
     names.push_back("oneshot");
+  }
   for (const std::string_view name :
        {"direct", "circulant", "ring", "recursive_doubling", "dissemination"})
     if (!rules.deterministic || addsInRankOrder(name) ||
@@ -61,7 +69,7 @@ std::vector<const Algorithm*> candidates(const SelectionRules& rules, const Shap
   for (const std::string_view name : names) {
     const Algorithm* algorithm = algorithms::find(shape.collective, name);
     if (algorithm != nullptr && std::find(out.begin(), out.end(), algorithm) == out.end() &&
-        algorithm->supports({.rank = 0, .nranks = nranks}))
+        algorithm->supports({.rank = 0, .nranks = job.nranks}))
       out.push_back(algorithm);
   }
   return out;

@@ -20,9 +20,16 @@ struct SelectionRules {
 // contradicts `deterministic`.
 base::Status checkRules(const SelectionRules& rules);
 
+// What all ranks know of where they run.
+struct JobShape {
+  int32_t nranks = 1;
+  bool usesNetwork = false;  // not all pairs of ranks share memory
+  bool sharesCores = false;  // some ranks of a machine take turns on its processors
+};
+
 // Best first. The first one that prepares is run: whether one does is a function of agreed inputs
 // too.
 std::vector<const algorithms::Algorithm*> candidates(const SelectionRules& rules,
-                                                     const Shape& shape, int32_t nranks);
+                                                     const Shape& shape, const JobShape& job);
 
 }  // namespace omnes::core
