@@ -63,7 +63,7 @@ Status checkBuffers(const Shape& shape, int32_t nranks, int32_t rank, const void
   if (shape.count == 0) return Status::ok();
   if (send == nullptr) return bad("sendbuff is NULL");
   if (recv == nullptr) return bad("recvbuff is NULL");
-  const auto bytes = omnes::core::bufferBytes(shape, nranks);
+  const auto bytes = omnes::core::bufferBytes(shape, rank, nranks);
   const uint64_t block = shape.count * width * static_cast<uint64_t>(rank);
   const auto* s = static_cast<const char*>(send);
   const auto* r = static_cast<const char*>(recv);

@@ -12,7 +12,9 @@ void dropEmpty(std::vector<Ref>& refs) {
 
 }  // namespace
 
-Builder::Builder(Collective collective, std::string_view algorithm, int32_t rank, int32_t nranks) {
+Builder::Builder(Collective collective, std::string_view algorithm, int32_t rank, int32_t nranks,
+                 int32_t root) {
+  plan_.root = root;
   plan_.collective = collective;
   plan_.algorithm = algorithm;
   plan_.rank = rank;

@@ -39,8 +39,10 @@ constexpr Ref linkRef(uint8_t stream, Run peers, Mark mark) {
 class Builder {
  public:
   // Starts lane 0 with delay 0. All-reduce, reduce and broadcast cut inside the slice and begin
-  // with one block; the collectives with a block a rank cut outside and have nranks blocks.
-  Builder(Collective collective, std::string_view algorithm, int32_t rank, int32_t nranks);
+  // with one block; the collectives with a block a rank cut outside and have nranks blocks. root:
+  // -1 for collectives without one.
+  Builder(Collective collective, std::string_view algorithm, int32_t rank, int32_t nranks,
+          int32_t root = -1);
 
   Builder& blocks(int32_t count);
   Builder& scratch(int32_t blocks, int32_t copies = 1);

@@ -44,6 +44,14 @@ enum class Collective : uint8_t {
   kAllToAll,
   kGather,
   kScatter,
+  // With a length of its own for every block.
+  kAllGatherV,
+  kReduceScatterV,
+  kAllToAllV,
+  kGatherV,
+  kScatterV,
+  // The sends and receives that a rank has called together; no plan, see core.
+  kSendReceive,
 };
 
 // An index inside LOOPs: in iteration i it is (base + step * i) mod m, where m is the number of
@@ -147,15 +155,25 @@ struct Plan {
 
 // Number of blocks of a space on plan.rank, and the extent that each holds:
 //   all-reduce, broadcast, reduce: input and output have `blocks` blocks, block b holds extent b
+//   (the input of a broadcast and the output of a reduce: on the root only)
 //   reduce-scatter: input as above (blocks == nranks); output is 1 block holding extent `rank`
 //   all-gather: input is 1 block holding extent `rank`; output has nranks blocks, block b holds
-//   extent b barrier: no blocks. scratch: block s holds extent s mod blocks, for every collective.
-// (all-to-all, gather and scatter get theirs with issue B.)
+//   extent b
+//   gather: input as all-gather's; output likewise on the root, none elsewhere
+//   scatter: input has nranks blocks on the root, block b holds extent b, none elsewhere; output is
+//   1 block holding extent `rank`
+//   all-to-all: input and output have nranks blocks; what rank s sends to rank d is input block d
+//   of s and output block s of d, and its extent is the distance from s to d: (d - s) mod nranks.
+//   So both ends, and whoever relays it, give it the same number, and a rank has one block of each
+//   extent in its input and in its output. All extents are equally long.
+//   barrier: no blocks. scratch: block s holds extent s mod blocks, for every collective.
+// The V forms are as the collectives without it; kSendReceive has no plan.
 int32_t blockCount(const Plan& plan, Space space);
 int32_t extentOf(const Plan& plan, Space space, int32_t block);
 // The input block that an output block aliases when the call is in place, or -1:
-//   all-reduce: b -> b; reduce-scatter: output 0 -> input `rank`; all-gather: output `rank` ->
-//   input 0, others -1.
+//   all-reduce, broadcast, reduce: b -> b; reduce-scatter, and scatter on the root: output 0 ->
+//   input `rank`; all-gather, and gather on the root: output `rank` -> input 0, others -1. An
+//   all-to-all is never in place.
 int32_t inPlaceAlias(const Plan& plan, int32_t outputBlock);
 
 // Value of an index in loop iteration i, in [0, modulus).
@@ -190,5 +208,9 @@ constexpr uint8_t streamOf(uint8_t base, int lane) {
 constexpr bool mayLend(uint8_t stream) { return stream % kStreamsPerLane != kStreamExchange; }
 
 const char* nameOf(Collective collective);
+// Whether it has one: reduce, broadcast, gather, scatter and their V forms.
+bool hasRoot(Collective collective);
+// Whether it combines values: all-reduce, reduce, reduce-scatter.
+bool isReduction(Collective collective);
 
 }  // namespace omnes::plan

@@ -29,7 +29,7 @@ template <typename T, typename World>
 std::string runExactCase(World& world, const algorithms::Algorithm& algorithm, const ExactCase& c,
                          std::mt19937_64& random) {
   const int32_t n = c.nranks;
-  const auto bytes = core::bufferBytes(c.shape, n);
+  const auto bytes = core::bufferBytes(c.shape, 0, n);
   const size_t sendCount = bytes.send / sizeof(T), recvCount = bytes.recv / sizeof(T);
   ExactBuffers<T> b;
   std::vector<core::CallBuffers> calls;

@@ -15,8 +15,7 @@ std::string text(uint64_t sequence, uint32_t collective, uint64_t count, uint32_
   if (kind == plan::Collective::kBarrier) return out;
   out +=
       " of " + std::to_string(count) + " " + std::string(nameOf(static_cast<base::DataType>(type)));
-  if (kind != plan::Collective::kAllGather)
-    out += ", " + std::string(nameOf(static_cast<base::ReduceOp>(op)));
+  if (plan::isReduction(kind)) out += ", " + std::string(nameOf(static_cast<base::ReduceOp>(op)));
   if (root >= 0) out += ", root " + std::to_string(root);
   return out;
 }
@@ -29,7 +28,7 @@ uint64_t fingerprintOf(const Call& call) {
   const uint64_t kind = uint64_t{static_cast<uint8_t>(call.shape.collective)} << 48 |
                         uint64_t{static_cast<uint8_t>(call.shape.type)} << 40 |
                         uint64_t{static_cast<uint8_t>(call.shape.op)} << 32 |
-                        static_cast<uint32_t>(call.root);
+                        static_cast<uint32_t>(call.shape.root);
   return mix64(h ^ kind);
 }
 
@@ -40,13 +39,13 @@ base::BoardEntry boardEntryOf(const Call& call, uint64_t fingerprint) {
           static_cast<uint32_t>(call.shape.collective),
           static_cast<uint32_t>(call.shape.type),
           static_cast<uint32_t>(call.shape.op),
-          call.root};
+          call.shape.root};
 }
 
 std::string describe(const Call& call) {
   return text(call.sequence, static_cast<uint32_t>(call.shape.collective), call.shape.count,
               static_cast<uint32_t>(call.shape.type), static_cast<uint32_t>(call.shape.op),
-              call.root);
+              call.shape.root);
 }
 
 std::string describe(const base::BoardEntry& entry) {

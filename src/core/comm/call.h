@@ -11,7 +11,6 @@ namespace omnes::core {
 
 struct Call {
   Shape shape;
-  int32_t root = -1;
   uint64_t sequence = 0;  // number of the operation in its communicator, from 1
 };
 

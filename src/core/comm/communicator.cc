@@ -111,7 +111,8 @@ Result<const OperationCache::Pointer*> Communicator::prepareNew(const Shape& sha
   };
   Status last(Code::kNotSupported, "no algorithm does this");
   for (const algorithms::Algorithm* algorithm : candidates(settings_.rules, shape, job_)) {
-    auto made = prepare(algorithm->make({.rank = rank_, .nranks = nranks_}), shape, links);
+    auto made = prepare(algorithm->make({.rank = rank_, .nranks = nranks_, .root = shape.root}),
+                        shape, links);
     if (!made.isOk()) {
       last = made.status();
       OMNES_LOG_INFO(Tuning, "rank %d: %s of %llu %s not by %.*s: %.*s", rank_,
@@ -136,8 +137,8 @@ Status Communicator::run(const Shape& shape, const Reducer& reducer, const CallB
     return failure_.status();
   OMNES_ASSIGN_OR_RETURN(const OperationCache::Pointer* prepared, this->prepared(shape));
   const base::ScopedFloatingPointMode mode;
-  const Progress progress = execution_.start(**prepared, Call{shape, -1, ++sequenceNumber_},
-                                             buffers, reducer.scalarBits, storesNonTemporally());
+  const Progress progress = execution_.start(**prepared, Call{shape, ++sequenceNumber_}, buffers,
+                                             reducer.scalarBits, storesNonTemporally());
   member_->note(sequenceNumber_);
   if (progress != Progress::kDone) {
     const Status status = drive(progress);

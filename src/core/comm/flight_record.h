@@ -61,7 +61,8 @@ class FlightRecord {
   static uint64_t kindOf(const Call& call) {
     return uint64_t{static_cast<uint8_t>(call.shape.collective)} << 48 |
            uint64_t{static_cast<uint8_t>(call.shape.type)} << 40 |
-           uint64_t{static_cast<uint8_t>(call.shape.op)} << 32 | static_cast<uint32_t>(call.root);
+           uint64_t{static_cast<uint8_t>(call.shape.op)} << 32 |
+           static_cast<uint32_t>(call.shape.root);
   }
   // For the thread that writes.
   base::BoardEntry at(uint64_t sequence) const;

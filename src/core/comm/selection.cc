@@ -69,7 +69,7 @@ std::vector<const Algorithm*> candidates(const SelectionRules& rules, const Shap
   for (const std::string_view name : names) {
     const Algorithm* algorithm = algorithms::find(shape.collective, name);
     if (algorithm != nullptr && std::find(out.begin(), out.end(), algorithm) == out.end() &&
-        algorithm->supports({.rank = 0, .nranks = job.nranks}))
+        algorithm->supports({.rank = 0, .nranks = job.nranks, .root = shape.root}))
       out.push_back(algorithm);
   }
   return out;

@@ -341,11 +341,17 @@ Result<Prepared> prepare(const plan::Plan& plan, const Shape& shape, const LinkL
   return Preparer(plan, shape, links).run();
 }
 
-BufferBytes bufferBytes(const Shape& shape, int32_t nranks) {
+BufferBytes bufferBytes(const Shape& shape, int32_t rank, int32_t nranks) {
   const uint64_t one = shape.count * base::sizeOf(shape.type);
+  const bool isRoot = rank == shape.root;
   switch (shape.collective) {
     case plan::Collective::kReduceScatter: return {one * nranks, one};
     case plan::Collective::kAllGather: return {one, one * nranks};
+    case plan::Collective::kAllToAll: return {one * nranks, one * nranks};
+    case plan::Collective::kBroadcast: return {isRoot ? one : 0, one};
+    case plan::Collective::kReduce: return {one, isRoot ? one : 0};
+    case plan::Collective::kGather: return {one, isRoot ? one * nranks : 0};
+    case plan::Collective::kScatter: return {isRoot ? one * nranks : 0, one};
     case plan::Collective::kBarrier: return {0, 0};
     default: return {one, one};
   }

@@ -26,6 +26,7 @@ struct Shape {
   uint64_t count = 0;  // elements, with the meaning of the C call
   base::DataType type = base::DataType::kFloat32;
   base::ReduceOp op = base::ReduceOp::kSum;
+  int32_t root = -1;  // of collectives that have one
   bool operator==(const Shape&) const = default;
 };
 
@@ -98,6 +99,6 @@ struct BufferBytes {
   uint64_t send;
   uint64_t recv;
 };
-BufferBytes bufferBytes(const Shape& shape, int32_t nranks);
+BufferBytes bufferBytes(const Shape& shape, int32_t rank, int32_t nranks);
 
 }  // namespace omnes::core
