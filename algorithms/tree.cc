@@ -23,11 +23,11 @@
 // log_k n times all blocks: for short blocks on many ranks whose links cost alike. Everything goes
 // through one rank, so nothing about it is symmetric.
 //
-// Delays: 0 upwards and at rank 0; 1 for what comes down, so that the next slice is on its way up
-// meanwhile. Credits: 1. A link carries one chunk a slice. Upwards a rank waits for its parent to
-// have taken slice w - 1, which it did in wave w - 1; downwards for a child to have taken slice w -
-// 1, which it does in its wave w after sending slice w up, and that needs slice w - 1 to be taken
-// only. Neither waits for itself.
+// Delays: 0. (A delay of one on the way down would let the next slice go up meanwhile, but then the
+// two directions of a link pair could not be shared with another half by compose(); and long
+// messages are not what this is for.) Credits: 1. A link carries one chunk a slice, and a rank
+// waits for the chunk from its parent, hence for all that it has sent, before it begins the next
+// slice.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -123,8 +123,8 @@ Plan makeAllGather(const PlanRequest& request) {
     if (node.size > 1) {
       builder.move({outputRef(range(r, node.size))}, Op::kNone, {out(node.parent, Mark::kInput)});
     }
-    builder.delay(1).move({in(node.parent, Mark::kInput)}, Op::kNone,
-                          {outputRef(range(r + node.size, n - node.size))});
+    builder.move({in(node.parent, Mark::kInput)}, Op::kNone,
+                 {outputRef(range(r + node.size, n - node.size))});
   }
   for (auto siblings = node.children.rbegin(); siblings != node.children.rend(); ++siblings) {
     forEachChild(builder, *siblings, siblings->size, n - siblings->size,
@@ -166,12 +166,11 @@ Plan makeReduceScatter(const PlanRequest& request) {
     builder.move({resultRef(at(r))}, Op::kNone, {outputRef(at(0))});
   } else if (node.size == 1) {
     builder.move({inputRef(all)}, Op::kNone, {out(node.parent, Mark::kInput)});
-    builder.delay(1).move({in(node.parent, Mark::kInput)}, Op::kNone, {outputRef(at(0))});
+    builder.move({in(node.parent, Mark::kInput)}, Op::kNone, {outputRef(at(0))});
   } else {
     builder.scratch(n);
     builder.move(operandsOf(node, all), Op::kReduce, {out(node.parent, Mark::kPartial)});
-    builder.delay(1).move({in(node.parent, Mark::kInput)}, Op::kNone,
-                          {resultRef(range(r, node.size))});
+    builder.move({in(node.parent, Mark::kInput)}, Op::kNone, {resultRef(range(r, node.size))});
     builder.move({resultRef(at(r))}, Op::kNone, {outputRef(at(0))});
   }
   for (auto siblings = node.children.rbegin(); siblings != node.children.rend(); ++siblings) {
