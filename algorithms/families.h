@@ -16,6 +16,8 @@ std::span<const Algorithm> recursiveDoublingFamily();
 std::span<const Algorithm> circulantFamily();
 std::span<const Algorithm> patFamily();
 std::span<const Algorithm> treeFamily();
+std::span<const Algorithm> pairwiseFamily();
+std::span<const Algorithm> ringAllToAllFamily();
 std::span<const Algorithm> barrierFamily();
 
 // All of the flat families work for every number of ranks and have no root.

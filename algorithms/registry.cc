@@ -15,7 +15,8 @@ std::span<const Algorithm> all() {
     std::vector<Algorithm>& list = *made;
     for (const auto family :
          {oneshotFamily(), directFamily(), ringFamily(), recursiveDoublingFamily(),
-          circulantFamily(), patFamily(), treeFamily(), linearFamily(), barrierFamily()}) {
+          circulantFamily(), patFamily(), treeFamily(), linearFamily(), pairwiseFamily(),
+          ringAllToAllFamily(), barrierFamily()}) {
       list.insert(list.end(), family.begin(), family.end());
     }
     return made.release();
