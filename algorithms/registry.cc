@@ -15,8 +15,8 @@ std::span<const Algorithm> all() {
     std::vector<Algorithm>& list = *made;
     for (const auto family :
          {oneshotFamily(), directFamily(), ringFamily(), recursiveDoublingFamily(),
-          circulantFamily(), patFamily(), treeFamily(), linearFamily(), pairwiseFamily(),
-          ringAllToAllFamily(), barrierFamily()}) {
+          circulantFamily(), patFamily(), treeFamily(), linearFamily(), barrierFamily(),
+          directRootedFamily(), directAllToAllFamily(), pairwiseFamily(), ringAllToAllFamily()}) {
       list.insert(list.end(), family.begin(), family.end());
     }
     return made.release();
