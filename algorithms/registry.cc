@@ -16,7 +16,8 @@ std::span<const Algorithm> all() {
     for (const auto family :
          {oneshotFamily(), directFamily(), ringFamily(), recursiveDoublingFamily(),
           circulantFamily(), patFamily(), treeFamily(), linearFamily(), barrierFamily(),
-          directRootedFamily(), directAllToAllFamily(), pairwiseFamily(), ringAllToAllFamily()}) {
+          directRootedFamily(), directAllToAllFamily(), pairwiseFamily(), bruckFamily(),
+          ringAllToAllFamily()}) {
       list.insert(list.end(), family.begin(), family.end());
     }
     return made.release();

@@ -1,5 +1,6 @@
 // Checks of each plan alone, before anything is unrolled. Limits keep hostile plans from eating
 // memory.
+#include <cstdlib>
 #include <numeric>
 #include <string>
 
@@ -187,13 +188,25 @@ bool areDifferent(const Run& run, int32_t modulus) {
   return run.count >= 1 && run.count <= modulus / std::gcd(int64_t{run.stride}, int64_t{modulus});
 }
 
+// The same of a run in groups, by what plan.h asks for: one behind the other and once around at
+// most.
+bool areGroupsApart(const Run& run, int32_t modulus) {
+  const int64_t stride = std::abs(int64_t{run.stride});
+  const int64_t jump = std::abs(int64_t{run.jump});
+  if (run.count < 1 || run.group < 1 || stride == 0) return false;
+  if (run.group > 1 && (run.stride < 0) != (run.jump < 0)) return false;
+  const int64_t before = (run.count - 1) / run.group;  // groups before the last
+  const int64_t last = run.count - before * run.group;
+  return stride * (run.group - 1) < jump && jump * before + stride * (last - 1) < modulus;
+}
+
 Status FormCheck::checkRef(const Place& place, const Ref& ref, bool isSink) const {
   const Plan& plan = place.plan;
   if (ref.mark > Mark::kPartial) return bad(place, toText(ref) + ": unknown mark");
   if (ref.kind == Ref::Kind::kLink) {
     if (ref.stream >= kStreamsPerLane * kMaxLanes)
       return bad(place, toText(ref) + ": no such stream");
-    if (!areDifferent(ref.run, plan.nranks))
+    if (ref.run.group != 0 || !areDifferent(ref.run, plan.nranks))
       return bad(place, toText(ref) + ": not a set of different peers");
     const uint8_t base = ref.stream % kStreamsPerLane;
     if (isSink && ref.run.count > 1 && (base == kStreamScatter || base == kStreamSignal))
@@ -208,8 +221,12 @@ Status FormCheck::checkRef(const Place& place, const Ref& ref, bool isSink) cons
   if (modulus < 1) return bad(place, toText(ref) + ": this rank has no such space");
   if (isSink && ref.space == Space::kInput) return bad(place, toText(ref) + ": writes its input");
   // Each extent at most once, so that operands of one step can only overlap block on block.
-  const bool isRun =
-      ref.run.count == 1 || (areDifferent(ref.run, modulus) && areDifferent(ref.run, plan.blocks));
+  bool isRun = ref.run.count == 1;
+  if (ref.run.group != 0) {
+    isRun = modulus % plan.blocks == 0 && areGroupsApart(ref.run, plan.blocks);
+  } else if (!isRun) {
+    isRun = areDifferent(ref.run, modulus) && areDifferent(ref.run, plan.blocks);
+  }
   return isRun ? Status::ok() : bad(place, toText(ref) + ": not a run of different blocks");
 }
 
