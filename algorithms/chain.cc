@@ -92,8 +92,8 @@ Cost costOfReduce(const PlanRequest& request) {
 }
 
 constexpr Algorithm kFamily[] = {
-    {"chain", Collective::kBroadcast, supportsRooted, makeBroadcast, costOfBroadcast, false, false},
-    {"chain", Collective::kReduce, supportsRooted, makeReduce, costOfReduce, false, false},
+    {"chain", Collective::kBroadcast, supportsRooted, makeBroadcast, costOfBroadcast, false, true},
+    {"chain", Collective::kReduce, supportsRooted, makeReduce, costOfReduce, false, true},
 };
 
 }  // namespace

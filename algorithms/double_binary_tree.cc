@@ -27,10 +27,10 @@
 // ranges of places in a row: a bracketed sum in the order of the places. That is the order of the
 // ranks in lane 0; in lane 1 the last member comes first. The root of a reduce comes before all.
 //
-// Delays: up 0; down 2t at depth t in the all-reduce, for the reason given in tree.cc; broadcast
-// and reduce alone go one way and need none.
+// Delays: up 0; down 2t at depth t in the all-reduce, for the reason given in tree_all_reduce.cc;
+// broadcast and reduce alone go one way and need none.
 //
-// Credits: one way 1, as in knomial.cc; the all-reduce 2, as in tree.cc.
+// Credits: one way 1, as in knomial.cc; the all-reduce 2, as in tree_all_reduce.cc.
 #include <algorithm>
 #include <vector>
 
@@ -270,8 +270,8 @@ Cost costOfReduce(const PlanRequest& request) {
 
 constexpr Algorithm kFamily[] = {
     {kName, Collective::kAllReduce, supportsFlat, makeAllReduce, costOfAllReduce, true, false},
-    {kName, Collective::kBroadcast, supportsRooted, makeBroadcast, costOfBroadcast, true, false},
-    {kName, Collective::kReduce, supportsRooted, makeReduce, costOfReduce, true, false},
+    {kName, Collective::kBroadcast, supportsRooted, makeBroadcast, costOfBroadcast, true, true},
+    {kName, Collective::kReduce, supportsRooted, makeReduce, costOfReduce, true, true},
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ std::span<const Algorithm> recursiveDoublingFamily();
 std::span<const Algorithm> circulantFamily();
 std::span<const Algorithm> barrierFamily();
 std::span<const Algorithm> knomialFamily();
-std::span<const Algorithm> treeFamily();
+std::span<const Algorithm> treeAllReduceFamily();
 std::span<const Algorithm> chainFamily();
 std::span<const Algorithm> scatterAllgatherFamily();
 std::span<const Algorithm> doubleBinaryTreeFamily();

@@ -189,7 +189,7 @@ Cost costOfScatter(const PlanRequest& request) {
 template <int32_t kRadix>
 constexpr Algorithm entry(Collective collective, Plan (*make)(const PlanRequest&),
                           Cost (*cost)(const PlanRequest&)) {
-  return {nameOfRadix(kRadix), collective, supportsRooted, make, cost, true, false};
+  return {nameOfRadix(kRadix), collective, supportsRooted, make, cost, true, true};
 }
 
 constexpr Algorithm kFamily[] = {

@@ -15,8 +15,9 @@ std::span<const Algorithm> all() {
     std::vector<Algorithm>& list = *made;
     for (const auto family :
          {oneshotFamily(), directFamily(), ringFamily(), recursiveDoublingFamily(),
-          circulantFamily(), linearFamily(), barrierFamily(), rabenseifnerFamily(), treeFamily(),
-          doubleBinaryTreeFamily(), knomialFamily(), chainFamily(), scatterAllgatherFamily()}) {
+          circulantFamily(), linearFamily(), barrierFamily(), rabenseifnerFamily(),
+          treeAllReduceFamily(), doubleBinaryTreeFamily(), knomialFamily(), chainFamily(),
+          scatterAllgatherFamily()}) {
       list.insert(list.end(), family.begin(), family.end());
     }
     return made.release();

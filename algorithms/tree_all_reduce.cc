@@ -83,6 +83,6 @@ constexpr Algorithm kFamily[] = {
 
 }  // namespace
 
-std::span<const Algorithm> treeFamily() { return kFamily; }
+std::span<const Algorithm> treeAllReduceFamily() { return kFamily; }
 
 }  // namespace omnes::algorithms
