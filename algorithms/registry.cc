@@ -28,6 +28,10 @@ std::span<const Algorithm> all() {
              chainFamily(),
              scatterAllgatherFamily(),
              directAllToAllFamily(),
+             patFamily(),
+             treeFamily(),
+             pairwiseFamily(),
+             ringAllToAllFamily(),
              barrierFamily(),
          }) {
       list.insert(list.end(), family.begin(), family.end());
