@@ -15,6 +15,7 @@ std::span<const Algorithm> linearFamily();
 std::span<const Algorithm> recursiveDoublingFamily();
 std::span<const Algorithm> circulantFamily();
 std::span<const Algorithm> barrierFamily();
+std::span<const Algorithm> hierarchicalFamily();
 
 // All of the flat families work for every number of ranks and have no root.
 inline bool supportsFlat(const PlanRequest& request) {

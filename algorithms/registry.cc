@@ -15,7 +15,7 @@ std::span<const Algorithm> all() {
     std::vector<Algorithm>& list = *made;
     for (const auto family :
          {oneshotFamily(), directFamily(), ringFamily(), recursiveDoublingFamily(),
-          circulantFamily(), linearFamily(), barrierFamily()}) {
+          circulantFamily(), linearFamily(), hierarchicalFamily(), barrierFamily()}) {
       list.insert(list.end(), family.begin(), family.end());
     }
     return made.release();
