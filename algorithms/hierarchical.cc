@@ -3,14 +3,16 @@
 //
 // The combinators of plan/hierarchical.h do it, for any number of levels and any sizes of groups.
 // Between the groups it is "direct" for up to eight of them, whose order of additions is the best
-// and whose steps work on different slices side by side, and "circulant" beyond, for fewer messages.
-// Without a hierarchy, or with one that says nothing, all ranks are one group, and it is "direct".
+// and whose steps work on different slices side by side, and "circulant" beyond, for fewer
+// messages. Without a hierarchy, or with one that says nothing, all ranks are one group, and it is
+// "direct".
 //
 // Credits: 2 between groups, where a chunk is taken a wave after it was sent.
+#include "plan/hierarchical.h"
+
 #include <cassert>
 
 #include "algorithms/families.h"
-#include "plan/hierarchical.h"
 
 namespace omnes::algorithms {
 namespace {

@@ -42,6 +42,9 @@ struct Algorithm {
   Cost (*cost)(const PlanRequest& request);  // closed form, not derived from the plan
   bool logRounds;                            // O(log n) rounds: verified up to 4096 ranks
   bool equivariant;  // rank r's plan is rank 0's with every peer and block shifted by r
+  // Each result is the sum over the ranks in order, rounded once: the same bits as of all others
+  // that do so. Of reductions only.
+  bool addsInRankOrder = false;
 };
 
 std::span<const Algorithm> all();

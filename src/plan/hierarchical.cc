@@ -30,7 +30,8 @@ class Parts {
   std::span<const int32_t> members() const { return groups_.membersOf(group_); }
   int32_t size() const { return groups_.sizeOf(group_); }
 
-  // The parts of the member at a position of a group: from firstOf on, behindOf is not one any more.
+  // The parts of the member at a position of a group: from firstOf on, behindOf is not one any
+  // more.
   int32_t firstOf(int32_t group, int32_t position) const {
     const int32_t g = groups_.sizeOf(group);
     return (position * count() + g - 1) / g;
@@ -41,16 +42,15 @@ class Parts {
   std::vector<int32_t> ownersOf(int32_t part) const {
     std::vector<int32_t> owners;
     for (int32_t group = 0; group < groups_.count(); ++group)
-      owners.push_back(groups_.membersOf(group)[static_cast<size_t>(
-          int64_t{part} * groups_.sizeOf(group) / count())]);
+      owners.push_back(groups_.membersOf(
+          group)[static_cast<size_t>(int64_t{part} * groups_.sizeOf(group) / count())]);
     return owners;
   }
 
   // Where each rank has a block of its own: the ranks whose blocks part `part` is made of, by
   // group; -1 for a group that adds none. A rank's block is in the first of its parts.
   int32_t rankIn(int32_t part, int32_t group) const {
-    const int32_t position =
-        static_cast<int32_t>(int64_t{part} * groups_.sizeOf(group) / count());
+    const int32_t position = static_cast<int32_t>(int64_t{part} * groups_.sizeOf(group) / count());
     return firstOf(group, position) == part
                ? groups_.membersOf(group)[static_cast<size_t>(position)]
                : -1;
@@ -66,7 +66,8 @@ class Parts {
   std::vector<int32_t> heldBy(int32_t group, int32_t position) const {
     std::vector<int32_t> held;
     for (int32_t part = firstOf(group, position); part < behindOf(group, position); ++part)
-      for (const auto& blocks : blocksOf(part)) held.insert(held.end(), blocks.begin(), blocks.end());
+      for (const auto& blocks : blocksOf(part))
+        held.insert(held.end(), blocks.begin(), blocks.end());
     std::sort(held.begin(), held.end());
     return held;
   }
@@ -212,7 +213,8 @@ Plan startPlan(Collective collective, int32_t rank, int32_t nranks, int32_t bloc
 
 int32_t copiesOf(const Plan& part) { return (part.scratchBlocks + part.blocks - 1) / part.blocks; }
 
-Plan betweenGroups(const Hierarchy& hierarchy, int32_t unit, FlatMaker flat, Collective collective) {
+Plan betweenGroups(const Hierarchy& hierarchy, int32_t unit, FlatMaker flat,
+                   Collective collective) {
   const Hierarchy units = simplified(unitsOf(hierarchy));
   if (units.levels.empty()) return flat(collective, unit, units.nranks);
   switch (collective) {
@@ -268,8 +270,7 @@ Plan hierarchicalAllReduce(const Hierarchy& hierarchy, int32_t rank, FlatMaker f
 
   const int32_t longest = longestChunk(parts.groups(), blocksOf);
   plan.maxInputChunkBlocks = std::max(longest, between.maxInputChunkBlocks);
-  plan.maxPartialChunkBlocks =
-      std::max(between.maxInputChunkBlocks, between.maxPartialChunkBlocks);
+  plan.maxPartialChunkBlocks = std::max(between.maxInputChunkBlocks, between.maxPartialChunkBlocks);
   finish(&plan);
   return plan;
 }
@@ -285,17 +286,17 @@ Plan hierarchicalAllGather(const Hierarchy& hierarchy, int32_t rank, FlatMaker f
   for (int32_t part = parts.firstOf(parts.group(), parts.position());
        part < parts.behindOf(parts.group(), parts.position()); ++part) {
     const std::vector<int32_t> owners = parts.ownersOf(part);
-    delay = embed(between,
-                  {.ranks = owners, .extents = parts.blocksOf(part), .oneDelay = oneDelay}, &plan);
+    delay = embed(between, {.ranks = owners, .extents = parts.blocksOf(part), .oneDelay = oneDelay},
+                  &plan);
   }
   std::vector<std::vector<int32_t>> lists;
   for (int32_t position = 0; position < parts.size(); ++position)
     lists.push_back(parts.heldBy(parts.group(), position));
   gatherInGroup(parts, GroupLists(std::move(lists)), delay, &plan);
 
-  const int32_t longest = longestChunk(
-      parts.groups(),
-      [&](int32_t group, int32_t position) { return parts.heldBy(group, position); });
+  const int32_t longest = longestChunk(parts.groups(), [&](int32_t group, int32_t position) {
+    return parts.heldBy(group, position);
+  });
   plan.maxInputChunkBlocks = std::max(longest, between.maxInputChunkBlocks);
   finish(&plan);
   return plan;
@@ -326,11 +327,10 @@ Plan hierarchicalReduceScatter(const Hierarchy& hierarchy, int32_t rank, FlatMak
           &plan);
   }
 
-  plan.maxInputChunkBlocks = longestChunk(
-      parts.groups(),
-      [&](int32_t group, int32_t position) { return parts.heldBy(group, position); });
-  plan.maxPartialChunkBlocks =
-      std::max(between.maxInputChunkBlocks, between.maxPartialChunkBlocks);
+  plan.maxInputChunkBlocks = longestChunk(parts.groups(), [&](int32_t group, int32_t position) {
+    return parts.heldBy(group, position);
+  });
+  plan.maxPartialChunkBlocks = std::max(between.maxInputChunkBlocks, between.maxPartialChunkBlocks);
   finish(&plan);
   return plan;
 }

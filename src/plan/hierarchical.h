@@ -5,12 +5,13 @@
 // of the data, and does the rest within the groups again; between the groups it is a collective of
 // the groups as units, hierarchical itself when there are more levels. Groups may have any sizes.
 //
-// With L members in the largest group there are L parts; part m belongs, in a group of g members, to
-// the member at position floor(m g / L). So in the largest group each member has one part and, in a
-// smaller one, several.
+// With L members in the largest group there are L parts; part m belongs, in a group of g members,
+// to the member at position floor(m g / L). So in the largest group each member has one part and,
+// in a smaller one, several.
 //
-// The hierarchy must be valid and simplified, and have a level. `flat` gives a plan for equal ranks:
-// a proven one, without untouched contributions of others in scratch; its first lane is used.
+// The hierarchy must be valid and simplified, and have a level. `flat` gives a plan for equal
+// ranks: a proven one, without untouched contributions of others in scratch; its first lane is
+// used.
 //
 // Pure functions. Two slots a link are enough for all results.
 #pragma once
@@ -24,9 +25,9 @@ namespace omnes::plan {
 
 using FlatMaker = Plan (*)(Collective collective, int32_t rank, int32_t nranks);
 
-// Within each group every part is added by its owner; the owners of a part all-reduce it between the
-// groups; then they give the result to their group. A part has as many blocks as the plan between
-// the groups wants.
+// Within each group every part is added by its owner; the owners of a part all-reduce it between
+// the groups; then they give the result to their group. A part has as many blocks as the plan
+// between the groups wants.
 Plan hierarchicalAllReduce(const Hierarchy& hierarchy, int32_t rank, FlatMaker flat);
 
 // Every block is gathered by one member of every group, between the groups first; then the members

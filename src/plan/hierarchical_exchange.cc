@@ -43,8 +43,8 @@ class Router {
 
   int32_t scratchBlocks() const { return static_cast<int32_t>(levels_.size()) * copies_ * nranks_; }
   int32_t longestChunk() const { return longest_; }
-  // Whether the groups are equally large and of neighbours: then no two items that a rank keeps in a
-  // phase have the same extent, and in every phase a chunk is one run.
+  // Whether the groups are equally large and of neighbours: then no two items that a rank keeps in
+  // a phase have the same extent, and in every phase a chunk is one run.
   bool isRegular() const { return copies_ == 1; }
 
   int32_t extentOf(const Item& item) const {
@@ -154,8 +154,8 @@ std::vector<Chunk> Router::chunksOf(int32_t phase, int32_t from, int32_t to) con
   }
   std::vector<Chunk> chunks;
   for (const auto& list : lists) {
-    // Evenly spaced wherever either end may keep them: by extent alone in input, output and a single
-    // copy of scratch, by copy as well in several.
+    // Evenly spaced wherever either end may keep them: by extent alone in input, output and a
+    // single copy of scratch, by copy as well in several.
     std::vector<int32_t> places;
     for (const Item& item : list) places.push_back(scratchIndex(0, item));
     size_t begin = 0;

@@ -16,8 +16,8 @@ Level renumbered(const Level& level) {
   Level out;
   out.group.reserve(level.group.size());
   for (const int32_t group : level.group)
-    out.group.push_back(numbers.try_emplace(group, static_cast<int32_t>(numbers.size()))
-                            .first->second);
+    out.group.push_back(
+        numbers.try_emplace(group, static_cast<int32_t>(numbers.size())).first->second);
   return out;
 }
 
@@ -32,10 +32,10 @@ Status checkHierarchy(const Hierarchy& hierarchy) {
   for (size_t l = 0; l < hierarchy.levels.size(); ++l) {
     const std::vector<int32_t>& group = hierarchy.levels[l].group;
     if (group.size() != static_cast<size_t>(std::max(hierarchy.nranks, 0)))
-      return Status(Code::kInvalidArgument,
-                    "level " + std::to_string(l) + " of the hierarchy names groups of " +
-                        std::to_string(group.size()) + " ranks, not of " +
-                        std::to_string(hierarchy.nranks));
+      return Status(Code::kInvalidArgument, "level " + std::to_string(l) +
+                                                " of the hierarchy names groups of " +
+                                                std::to_string(group.size()) + " ranks, not of " +
+                                                std::to_string(hierarchy.nranks));
     if (l == 0) continue;
     std::map<int32_t, int32_t> outerOf;
     for (size_t rank = 0; rank < group.size(); ++rank) {

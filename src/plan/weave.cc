@@ -66,8 +66,7 @@ std::vector<int32_t> Embedder::extentsOf(const Ref& ref, int32_t iteration) cons
   const int32_t modulus = blockCount(part_, ref.space);
   std::vector<int32_t> extents;
   for (int32_t k = 0; k < ref.run.count; ++k) {
-    const int32_t extent =
-        extentOf(part_, ref.space, valueOf(ref.run, k, iteration, modulus));
+    const int32_t extent = extentOf(part_, ref.space, valueOf(ref.run, k, iteration, modulus));
     const auto& held = embedding_.extents[static_cast<size_t>(extent)];
     extents.insert(extents.end(), held.begin(), held.end());
   }
@@ -132,7 +131,7 @@ Ref Embedder::placed(const Ref& ref, int32_t iteration, const Stretch& stretch) 
     const int32_t ownCopy = ref.space == Space::kScratch ? block / part_.blocks : 0;
     for (const int32_t extent :
          embedding_.extents[static_cast<size_t>(extentOf(part_, ref.space, block))])
-      indices.push_back(space == Space::kScratch ? (copy + ownCopy) * whole_.blocks + extent
+      indices.push_back(space == Space::kScratch         ? (copy + ownCopy) * whole_.blocks + extent
                         : blockCount(whole_, space) == 1 ? 0
                                                          : extent);
   }

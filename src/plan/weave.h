@@ -1,10 +1,10 @@
 // Writes plans block by block where runs of blocks are not given beforehand, and embeds the plan of
 // a few ranks in the plan of many.
 //
-// A chunk is a list of blocks. Both its ends cut it where its extents (or the places in scratch that
-// both know) stop being evenly spaced, so that each piece is one run in every operand of both ends:
-// that is how a list becomes steps. All links are unicast, since those for multicast reach all
-// others. Private to src/plan.
+// A chunk is a list of blocks. Both its ends cut it where its extents (or the places in scratch
+// that both know) stop being evenly spaced, so that each piece is one run in every operand of both
+// ends: that is how a list becomes steps. All links are unicast, since those for multicast reach
+// all others. Private to src/plan.
 #pragma once
 
 #include <cstdint>
@@ -39,10 +39,10 @@ void addLinks(std::vector<Ref>* refs, uint8_t stream, std::span<const int32_t> p
 
 // Where the plan of a few ranks ("part") lies in the plan of all ("whole").
 struct Embedding {
-  std::span<const int32_t> ranks;            // of the whole, by rank of the part
+  std::span<const int32_t> ranks;             // of the whole, by rank of the part
   std::vector<std::vector<int32_t>> extents;  // of the whole, by extent of the part; may be none
-  // The part's input and output. An untouched contribution of the part is, in the whole, a sum under
-  // way when it lies in scratch.
+  // The part's input and output. An untouched contribution of the part is, in the whole, a sum
+  // under way when it lies in scratch.
   Space input = Space::kInput;
   int32_t inputCopy = 0;  // copy c of scratch: blocks c * whole.blocks and up
   Mark untouched = Mark::kInput;
