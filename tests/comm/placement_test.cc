@@ -137,7 +137,7 @@ class FakeLinks {
 std::pair<uint64_t, uint64_t> cutOf(const algorithms::Algorithm& algorithm,
                                     const algorithms::PlanRequest& request, const Shape& shape,
                                     FakeLinks links) {
-  const auto made =
+  auto made =
       prepare(algorithm.make(request), shape, [&](const auto& link) { return links.open(link); });
   return made.isOk() ? std::pair(made->slices, made->sliceElements)
                      : std::pair<uint64_t, uint64_t>();

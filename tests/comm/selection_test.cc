@@ -23,7 +23,9 @@ std::vector<std::string> namesOf(const std::vector<const algorithms::Algorithm*>
 }
 
 JobShape jobOf(std::vector<int32_t> hosts) {
-  JobShape job{.nranks = static_cast<int32_t>(hosts.size()), .usesNetwork = true};
+  JobShape job;
+  job.nranks = static_cast<int32_t>(hosts.size());
+  job.usesNetwork = true;
   job.hierarchy = plan::simplified({job.nranks, {{std::move(hosts)}}});
   return job;
 }

@@ -227,6 +227,34 @@ TEST(Hierarchical, SendsEveryBlockBetweenGroupsOnce) {
   }
 }
 
+// Where there is a formula, the plan is held against it; rounds are at most what is declared, and
+// exactly that for groups of neighbours of one size.
+TEST(Hierarchical, CostsWhatItDeclares) {
+  for (const Algorithm* algorithm : hierarchicalOnes()) {
+    for (const Case& example : cases()) {
+      SCOPED_TRACE(std::string(nameOf(algorithm->collective)) + " " + example.name);
+      const auto plans = plansOf(*algorithm, example.hierarchy);
+      int64_t rounds = 0;
+      for (const Plan& plan : plans) {
+        const algorithms::Cost cost = algorithm->cost({.rank = plan.rank,
+                                                       .nranks = plan.nranks,
+                                                       .root = -1,
+                                                       .hierarchy = &example.hierarchy});
+        const Counters declared{cost.messages, cost.inputBlocks, cost.partialBlocks, cost.operands};
+        EXPECT_EQ(countersOf(plan), declared) << "rank " << plan.rank;
+        rounds = std::max(rounds, cost.rounds);
+      }
+      const auto proof = verify(plans, {});
+      ASSERT_TRUE(proof.isOk());
+      EXPECT_LE(proof.value().rounds, rounds);
+      const bool isRegular = example.name.find('x') != std::string::npos;
+      if (simplified(example.hierarchy).levels.size() == 1 && isRegular) {
+        EXPECT_EQ(proof.value().rounds, rounds);
+      }
+    }
+  }
+}
+
 // Fewer messages than ranks: what all of a group have for a rank of another travels together.
 TEST(Hierarchical, HasFewMessagesBetweenGroups) {
   for (const Algorithm* algorithm : hierarchicalOnes()) {
