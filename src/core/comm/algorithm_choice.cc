@@ -27,11 +27,8 @@ struct Alias {
   std::string_view name;
   std::string_view meaning;
 };
-constexpr Alias kAliases[] = {{"tree", "double_tree"},
-                              {"tree", "double_binary_tree"},
-                              {"tree", "knomial"},
-                              {"tree", "binomial"},
-                              {"tree", "bruck"}};
+constexpr Alias kAliases[] = {
+    {"tree", "double_binary_tree"}, {"tree", "knomial"}, {"tree", "bruck"}};
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n";

@@ -18,8 +18,14 @@ constexpr uint64_t kOneShotTotalBytes = 256 << 10;
 // From here on (bytes of a whole vector, of all blocks) what joins the hosts is the bottleneck, and
 // a plan that sends everything over it once is worth its additional steps.
 constexpr uint64_t kHierarchicalBytes = 64 << 10;
-// With more hosts than this, direct messages between all of them cost more than their bytes.
+// Up to here a block is so short that the messages of an all-to-all count, not their bytes.
+constexpr uint64_t kShortBlockBytes = 4 << 10;
+// From here on the bytes that a root sends or takes count, not its messages.
+constexpr uint64_t kLongRootedBytes = 128 << 10;
+// With more ranks than this, direct messages between all of them cost more than their bytes; with
+// more than a few, those of one root.
 constexpr int32_t kManyRanks = 16;
+constexpr int32_t kFewRanks = 4;
 
 bool addsAsWished(const SelectionRules& rules, const Algorithm& algorithm) {
   return !rules.deterministic || !plan::isReduction(algorithm.collective) ||
@@ -37,23 +43,50 @@ uint64_t wholeBytes(const Shape& shape, int32_t nranks) {
   }
 }
 
+// Up to kOneShotBytes, where it is about a round or two.
+void preferForShort(const JobShape& job, std::vector<std::string_view>* names) {
+  // Each message over the network is work for both ends, and ranks that take turns do all of it one
+  // after the other: then the fewest messages win, though they take a hop more. The bits are the
+  // same.
+  if (job.usesNetwork && job.sharesCores && job.nranks > 2) names->push_back("linear");
+  names->push_back("oneshot");
+}
+
+// From one rank to all, or from all to one. Within a host a multicast costs the root one write, and
+// taking n contributions is one pass over them.
+void preferForRooted(const Shape& shape, const JobShape& job,
+                     std::vector<std::string_view>* names) {
+  const bool isLong = wholeBytes(shape, job.nranks) >= kLongRootedBytes;
+  const bool isWhole =
+      shape.collective == Collective::kBroadcast || shape.collective == Collective::kReduce;
+  if (isWhole && isLong && job.nranks > 2) {
+    if (shape.collective == Collective::kReduce) names->push_back("reduce_scatter_gather");
+    if (job.usesNetwork) names->push_back("scatter_allgather");
+  }
+  const int32_t few = isWhole ? kFewRanks : kManyRanks;
+  if (job.usesNetwork && !isLong && job.nranks > few) names->push_back("knomial");
+}
+
 // Names in the order of preference. Not all of them need exist for the collective; what exists and
 // is not named comes after them.
 std::vector<std::string_view> preferences(const Shape& shape, const JobShape& job) {
   std::vector<std::string_view> names;
   const uint64_t bytes = shape.count * base::sizeOf(shape.type);
   const uint64_t whole = wholeBytes(shape, job.nranks);
-  if (bytes <= kOneShotBytes && bytes * static_cast<uint64_t>(job.nranks) <= kOneShotTotalBytes) {
-    // Each message over the network is work for both ends, and ranks that take turns do all of it
-    // one after the other: then the fewest messages win, though they take a hop more. The bits are
-    // the same.
-    if (job.usesNetwork && job.sharesCores && job.nranks > 2) names.push_back("linear");
-    names.push_back("oneshot");
+  const bool hasHosts = job.usesNetwork && !job.hierarchy.levels.empty();
+  if (plan::hasRoot(shape.collective)) {
+    preferForRooted(shape, job, &names);
+  } else if (shape.collective == Collective::kAllToAll) {
+    if (hasHosts && bytes <= kShortBlockBytes) names.push_back("hierarchical");
+  } else {
+    if (bytes <= kOneShotBytes && bytes * static_cast<uint64_t>(job.nranks) <= kOneShotTotalBytes)
+      preferForShort(job, &names);
+    if (hasHosts && whole >= kHierarchicalBytes) names.push_back("hierarchical");
+    if (job.usesNetwork && job.nranks > kManyRanks) {
+      names.push_back("circulant");
+      names.push_back("dissemination");
+    }
   }
-  if (job.usesNetwork && !job.hierarchy.levels.empty() && whole >= kHierarchicalBytes)
-    names.push_back("hierarchical");
-  if (job.usesNetwork && job.nranks > kManyRanks) names.push_back("circulant");
-  if (job.usesNetwork && job.nranks > kManyRanks) names.push_back("dissemination");
   for (const std::string_view name : {"direct", "circulant", "ring", "recursive_doubling"})
     names.push_back(name);
   return names;
