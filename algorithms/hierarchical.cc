@@ -150,9 +150,9 @@ constexpr Algorithm entry(bool equivariant) {
           cost<collective>, false,      equivariant};
 }
 
-constexpr Algorithm kFamily[] = {entry<Collective::kAllReduce>(false),
-                                 entry<Collective::kReduceScatter>(false),
-                                 entry<Collective::kAllGather>(true)};
+constexpr Algorithm kFamily[] = {
+    entry<Collective::kAllReduce>(false), entry<Collective::kReduceScatter>(false),
+    entry<Collective::kAllGather>(true), entry<Collective::kAllToAll>(true)};
 
 }  // namespace
 

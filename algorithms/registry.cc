@@ -15,7 +15,8 @@ std::span<const Algorithm> all() {
     std::vector<Algorithm>& list = *made;
     for (const auto family :
          {oneshotFamily(), directFamily(), ringFamily(), recursiveDoublingFamily(),
-          circulantFamily(), linearFamily(), hierarchicalFamily(), barrierFamily()}) {
+          circulantFamily(), linearFamily(), barrierFamily(), directRootedFamily(),
+          directAllToAllFamily(), hierarchicalFamily()}) {
       list.insert(list.end(), family.begin(), family.end());
     }
     return made.release();
