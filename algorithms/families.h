@@ -19,6 +19,7 @@ std::span<const Algorithm> treeFamily();
 std::span<const Algorithm> pairwiseFamily();
 std::span<const Algorithm> ringAllToAllFamily();
 std::span<const Algorithm> barrierFamily();
+std::span<const Algorithm> hierarchicalFamily();
 std::span<const Algorithm> directRootedFamily();
 std::span<const Algorithm> directAllToAllFamily();
 std::span<const Algorithm> knomialFamily();

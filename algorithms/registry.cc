@@ -32,6 +32,7 @@ std::span<const Algorithm> all() {
              treeFamily(),
              pairwiseFamily(),
              ringAllToAllFamily(),
+             hierarchicalFamily(),
              barrierFamily(),
          }) {
       list.insert(list.end(), family.begin(), family.end());
