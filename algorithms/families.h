@@ -20,8 +20,15 @@ std::span<const Algorithm> pairwiseFamily();
 std::span<const Algorithm> bruckFamily();
 std::span<const Algorithm> ringAllToAllFamily();
 std::span<const Algorithm> barrierFamily();
+std::span<const Algorithm> hierarchicalFamily();
 std::span<const Algorithm> directRootedFamily();
 std::span<const Algorithm> directAllToAllFamily();
+std::span<const Algorithm> knomialFamily();
+std::span<const Algorithm> treeAllReduceFamily();
+std::span<const Algorithm> chainFamily();
+std::span<const Algorithm> scatterAllgatherFamily();
+std::span<const Algorithm> doubleBinaryTreeFamily();
+std::span<const Algorithm> rabenseifnerFamily();
 
 // Most families work for every number of ranks; these have no root ...
 inline bool supportsFlat(const PlanRequest& request) {

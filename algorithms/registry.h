@@ -44,6 +44,9 @@ struct Algorithm {
   // Rank r's plan is rank 0's with every peer and block, and the root, shifted by r (not the
   // scratch of an all-to-all, whose blocks stand for distances).
   bool equivariant;
+  // Each result is the sum over the ranks in order, rounded once: the same bits as of all others
+  // that do so. Of reductions only.
+  bool addsInRankOrder = false;
 };
 
 std::span<const Algorithm> all();
