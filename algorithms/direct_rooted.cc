@@ -122,7 +122,7 @@ Cost costOfReduce(const PlanRequest& request) {
 // The reduce adds in the order of the ranks, which does not shift with the root.
 constexpr Algorithm kFamily[] = {
     {"direct", Collective::kBroadcast, supportsRooted, makeBroadcast, costFromRoot, false, true},
-    {"direct", Collective::kReduce, supportsRooted, makeReduce, costOfReduce, false, false},
+    {"direct", Collective::kReduce, supportsRooted, makeReduce, costOfReduce, false, false, true},
     {"direct", Collective::kGather, supportsRooted, makeGather, costOfGather, false, true},
     {"direct", Collective::kScatter, supportsRooted, makeScatter, costFromRoot, false, true},
 };

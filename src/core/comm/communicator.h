@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/event.h"
@@ -105,6 +106,9 @@ class Communicator {
   Communicator(int32_t rank, int32_t nranks, const CommSettings& settings, base::EventFd wake);
   base::Result<const OperationCache::Pointer*> prepared(const Shape& shape);
   base::Result<const OperationCache::Pointer*> prepareNew(const Shape& shape);
+  // Says, once a collective and on one rank, that OMNES_ALGO could not be followed.
+  void tellFallback(plan::Collective collective, std::string_view algorithm,
+                    const std::string& reason);
   // Waits for the operation under way.
   base::Status drive(Progress progress);
   base::Board* board();
@@ -119,6 +123,7 @@ class Communicator {
   std::unique_ptr<Liveness> liveness_;
   base::WaitPolicy waitPolicy_;
   JobShape job_;
+  uint32_t fallbacksTold_ = 0;  // a bit a collective
   OperationCache cache_;
   base::Board ownBoard_{};  // where nobody else can read it
   Execution execution_;
