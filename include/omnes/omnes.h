@@ -302,7 +302,8 @@ OMNES_EXPORT omnesResult_t omnesRedOpDestroy(omnesRedOp_t op, omnesComm_t comm);
  * returns, or, in a stream or a group, as said there. In place as
  * in NCCL (each says how); any other overlap is omnesInvalidArgument. A buffer may be NULL when
  * its size is zero. Any alignment works. Results of each: omnesSuccess; omnesInvalidArgument: NULL
- * communicator or buffer, unknown type or operator, overlap, size beyond 2^63; omnesInvalidUsage:
+ * communicator or buffer, unknown type or operator, root outside [0, nranks), overlap, size beyond
+ * 2^63; omnesInvalidUsage:
  * ranks called different operations, counts, types, operators or roots (the message has both
  * sides), or the communicator was finalized; omnesRemoteError; omnesTimeout; omnesSystemError;
  * omnesNotSupported: no algorithm does it. With a stream the last four come later, as said there.
@@ -313,6 +314,23 @@ OMNES_EXPORT omnesResult_t omnesRedOpDestroy(omnesRedOp_t op, omnesComm_t comm);
 OMNES_EXPORT omnesResult_t omnesAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                                           omnesDataType_t datatype, omnesRedOp_t op,
                                           omnesComm_t comm, omnesStream_t stream);
+/* As omnesAllReduce, on rank root only: recvbuff matters there alone, elsewhere it may be NULL. In
+ * place on the root: sendbuff == recvbuff. A rank that is not the root may return before the root
+ * has called. */
+OMNES_EXPORT omnesResult_t omnesReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                       omnesDataType_t datatype, omnesRedOp_t op, int root,
+                                       omnesComm_t comm, omnesStream_t stream);
+/* recvbuff of every rank gets rank root's sendbuff, count elements; sendbuff matters on the root
+ * alone, elsewhere it may be NULL. In place on the root: sendbuff == recvbuff. The root may return
+ * before the others have called; where ranks disagree it then learns it from
+ * omnesCommGetAsyncError within a second, and from its next call. This holds for every rank that
+ * has only to give, in the other collectives with a root, too. */
+OMNES_EXPORT omnesResult_t omnesBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                                          omnesDataType_t datatype, int root, omnesComm_t comm,
+                                          omnesStream_t stream);
+/* omnesBroadcast in place: buff is read on the root and written elsewhere. */
+OMNES_EXPORT omnesResult_t omnesBcast(void* buff, size_t count, omnesDataType_t datatype, int root,
+                                      omnesComm_t comm, omnesStream_t stream);
 /* Rank r gets block r of the reduction: sendbuff has nranks * recvcount elements, recvbuff
  * recvcount. In place: recvbuff == sendbuff + rank * recvcount elements. */
 OMNES_EXPORT omnesResult_t omnesReduceScatter(const void* sendbuff, void* recvbuff,
@@ -324,6 +342,23 @@ OMNES_EXPORT omnesResult_t omnesReduceScatter(const void* sendbuff, void* recvbu
 OMNES_EXPORT omnesResult_t omnesAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                                           omnesDataType_t datatype, omnesComm_t comm,
                                           omnesStream_t stream);
+/* recvbuff gets at element r * count what rank r has in its sendbuff at element rank * count, count
+ * elements; both have nranks * count. Never in place: any overlap is omnesInvalidArgument. */
+OMNES_EXPORT omnesResult_t omnesAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
+                                         omnesDataType_t datatype, omnesComm_t comm,
+                                         omnesStream_t stream);
+/* recvbuff of rank root, which has nranks * count elements, gets rank r's sendbuff at element
+ * r * count; elsewhere recvbuff may be NULL. In place on the root: sendbuff == recvbuff + root *
+ * count. */
+OMNES_EXPORT omnesResult_t omnesGather(const void* sendbuff, void* recvbuff, size_t count,
+                                       omnesDataType_t datatype, int root, omnesComm_t comm,
+                                       omnesStream_t stream);
+/* recvbuff of rank r gets count elements from element r * count of rank root's sendbuff, which has
+ * nranks * count elements; elsewhere sendbuff may be NULL. In place on the root: recvbuff ==
+ * sendbuff + root * count. */
+OMNES_EXPORT omnesResult_t omnesScatter(const void* sendbuff, void* recvbuff, size_t count,
+                                        omnesDataType_t datatype, int root, omnesComm_t comm,
+                                        omnesStream_t stream);
 /* Returns when every rank has entered it. */
 OMNES_EXPORT omnesResult_t omnesBarrier(omnesComm_t comm, omnesStream_t stream);
 

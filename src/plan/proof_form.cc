@@ -26,6 +26,26 @@ struct Place {
   const Step& step() const { return plan.lanes[lane].steps[index]; }
 };
 
+// Whether a rank's chunks have room in slots of exchange streams, which are short, or only in
+// others.
+enum class Slots : uint8_t { kNone, kShort, kLong };
+Slots slotsOf(const Plan& plan) {
+  Slots found = Slots::kNone;
+  for (const Lane& lane : plan.lanes) {
+    for (const Step& step : lane.steps) {
+      if (step.kind != Step::Kind::kMove) continue;
+      for (const auto* refs : {&step.sources, &step.sinks}) {
+        for (const Ref& ref : *refs) {
+          if (ref.kind != Ref::Kind::kLink) continue;
+          if (ref.stream % kStreamsPerLane == kStreamExchange) return Slots::kShort;
+          found = Slots::kLong;
+        }
+      }
+    }
+  }
+  return found;
+}
+
 class FormCheck {
  public:
   FormCheck(std::span<const Plan> plans, bool inPlace) : plans_(plans), inPlace_(inPlace) {}
@@ -60,6 +80,7 @@ class FormCheck {
 Status FormCheck::checkSet() const {
   const Plan& first = plans_[0];
   if (plans_.size() > static_cast<size_t>(kMaxRanks)) return bad("more than 65536 ranks");
+  Slots slots = Slots::kNone;
   for (size_t rank = 0; rank < plans_.size(); ++rank) {
     const Plan& plan = plans_[rank];
     const std::string name = "the plan at position " + std::to_string(rank);
@@ -79,6 +100,11 @@ Status FormCheck::checkSet() const {
       return bad(name + " has another number of lanes than rank 0's");
     base::Status status = checkPlan(plan);
     if (!status.isOk()) return status;
+    // Each rank cuts its slices by the shortest slot that it uses, and all must cut alike.
+    const Slots own = slotsOf(plan);
+    if (slots == Slots::kNone) slots = own;
+    if (own != Slots::kNone && own != slots)
+      return bad(name + " has chunks on exchange streams, or none, unlike ranks before it");
   }
   return Status::ok();
 }

@@ -349,6 +349,14 @@ Status Replay<Value>::consume(uint32_t number, const Ref& source, size_t positio
                     (isPartial ? nameOf(State::kPartial) : nameOf(State::kContribution)) +
                     ", found " + nameOf(state) + " of " + value.text(program_.plans[0]));
   }
+  // PreMulSum scales and widens a contribution when it leaves its owner's input. From then on only
+  // a reduction may take it, since whoever passes it on cannot tell it from a result.
+  if (state == State::kContribution && operation.step->op == Op::kNone &&
+      (source.kind == Ref::Kind::kLink || source.space != Space::kInput) &&
+      isReduction(program_.plans[0].collective))
+    return fail(program_, Property::kValues,
+                nameOf(program_, number) + ": " + toText(source) +
+                    " passes on another's contribution untouched; add it instead, also alone");
   if (isFirst_) {
     result_[position] = value;
   } else {

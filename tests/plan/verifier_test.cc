@@ -361,6 +361,24 @@ TEST(Values, SeesAReduceThatMissesOne) {
   expectRejected(plans, 3, "finishes {0,2,3}, expected each contribution exactly once");
 }
 
+// Rank 2 of a chain passes on what rank 1 gave it, beside its own.
+TEST(Values, SeesAContributionThatIsPassedOn) {
+  Set plans = testing::chainReduce(3, 0);
+  stepsOf(plans, 2) = {move({link(1, kStreamScatter)}, Op::kNone,
+                            {link(0, kStreamScatter), slice(Space::kScratch, 0)}),
+                       move({slice(Space::kInput, 0)}, Op::kNone, {link(0, kStreamScatter)})};
+  plans[2].scratchBlocks = 1;
+  stepsOf(plans, 0) = {
+      move({link(2, kStreamScatter)}, Op::kReduce, {slice(Space::kScratch, 0, 1, Mark::kPartial)}),
+      move({slice(Space::kScratch, 0, 1, Mark::kPartial), link(2, kStreamScatter),
+            slice(Space::kInput, 0)},
+           Op::kReduce, {slice(Space::kOutput, 0)})};
+  plans[0].scratchBlocks = 1;
+  for (Plan& plan : plans) plan.minCredits = 2;
+  testing::declareChunks(&plans);
+  expectRejected(plans, 3, "peer 1 stream 1 passes on another's contribution untouched");
+}
+
 TEST(Values, SeesAReductionInAnAllToAll) {
   Set plans = testing::ringAllToAll(3);
   stepsOf(plans, 2)[0].op = Op::kReduce;
@@ -556,6 +574,14 @@ TEST(Memory, SeesPlansThatAreNotOneSet) {
   plans = testing::ring(3);
   for (Plan& plan : plans) plan.blocks = INT32_MAX;
   expectRejected(plans, 5, "2147483647 blocks");
+}
+
+// The slots of exchange streams are shorter, and ranks cut slices by the shortest that they use.
+TEST(Memory, WantsAllRanksToUseExchangeStreamsOrNone) {
+  Set plans = testing::chainBroadcast(3, 0);
+  stepsOf(plans, 0)[0].sinks[1].stream = kStreamExchange;
+  stepsOf(plans, 1)[0].sources[0].stream = kStreamExchange;
+  expectRejected(plans, 5, "position 2 has chunks on exchange streams, or none");
 }
 
 TEST(Memory, SeesChunksThatAreLargerThanDeclared) {

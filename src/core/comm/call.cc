@@ -22,8 +22,8 @@ std::string text(uint64_t sequence, uint32_t collective, uint64_t count, uint32_
 
 }  // namespace
 
-uint64_t fingerprintOf(const Call& call) {
-  uint64_t h = mix64(call.sequence + 0x9e3779b97f4a7c15u);
+uint64_t fingerprintOf(const Call& call, uint64_t before) {
+  uint64_t h = mix64((call.sequence + 0x9e3779b97f4a7c15u) ^ before);
   h = mix64(h ^ call.shape.count);
   const uint64_t kind = uint64_t{static_cast<uint8_t>(call.shape.collective)} << 48 |
                         uint64_t{static_cast<uint8_t>(call.shape.type)} << 40 |

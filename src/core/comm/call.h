@@ -15,8 +15,9 @@ struct Call {
 };
 
 // Equal on ranks whose calls agree; the chance that it is equal on ranks whose calls differ is
-// 2^-64.
-uint64_t fingerprintOf(const Call& call);
+// 2^-64. before: of the operation before it, 0 for the first: ranks that have disagreed once do so
+// from then on, also where nobody had to wait for anybody at that time.
+uint64_t fingerprintOf(const Call& call, uint64_t before = 0);
 base::BoardEntry boardEntryOf(const Call& call, uint64_t fingerprint);
 
 // "AllReduce #17 of 1024 float, sum". From a peer's board the numbers may be anything.

@@ -11,6 +11,8 @@ using transports::Outcome;
 // How long the control connection may take to say why.
 constexpr int64_t kMessageGraceMs = 200;
 constexpr int64_t kCauseGraceMs = 300;
+// How long ranks may take to find out what they disagreed about.
+constexpr int64_t kHistoryGraceMs = 600;
 // A rank that does not move for this long asks those that it waits for what they are doing, and
 // then again. Long enough that what only takes its time asks nothing, short enough that ranks that
 // will never meet know within a second.
@@ -28,9 +30,10 @@ const base::Clock& clock() { return base::Clock::monotonic(); }
 Progress Execution::start(const Prepared& prepared, const Call& call, const CallBuffers& buffers,
                           uint64_t scalarBits, bool nonTemporal) {
   call_ = call;
-  fingerprint_ = fingerprintOf(call);
+  fingerprint_ = history_ = fingerprintOf(call, history_);
   deadline_.reset();
   graceForMessage_.reset();
+  graceForHistory_.reset();
   suspicion_.reset();
   pumpFailed_ = false;
   stillAtSteps_ = kNotLookedYet;
@@ -78,7 +81,8 @@ Progress Execution::onFailure(bool ofPump) {
 }
 
 Progress Execution::suspect(bool isMismatch, int32_t peer, const char* text) {
-  suspicion_ = {isMismatch, peer, text, Deadline::afterMs(clock(), kCauseGraceMs)};
+  const int64_t graceMs = isMismatch ? kHistoryGraceMs : kCauseGraceMs;
+  suspicion_ = {isMismatch, peer, text, Deadline::afterMs(clock(), graceMs)};
   // The peer can compare, too, and knows what it has called before.
   if (isMismatch) boards().ask(peer);
   return Progress::kStuck;
@@ -87,6 +91,8 @@ Progress Execution::suspect(bool isMismatch, int32_t peer, const char* text) {
 void Execution::finish() {
   record_.finish();
   in_.board->finish(call_.sequence);
+  // With a root, others need not have begun.
+  if (call_.shape.root >= 0) in_.liveness->compareLater();
 }
 
 Status Execution::look() {
@@ -106,10 +112,22 @@ Status Execution::look() {
 Status Execution::lookAt(int32_t peer) {
   const base::Board* board = boards().of(peer);
   const auto entry = board->read();
-  if (entry && entry->sequence == call_.sequence && entry->fingerprint != fingerprint_)
-    return mismatchWith(peer);
+  using Agreement = PeerBoards::Agreement;
+  const Agreement agreement = entry ? boards().compareWith(*entry) : Agreement::kUnknown;
+  if (agreement == Agreement::kDiffer) return boards().mismatch(peer, *entry);
+  if (agreement == Agreement::kDifferedBefore) OMNES_RETURN_IF_ERROR(disagreedBefore(peer));
   if (board->failure() != 0) return silentFailureOf(peer);
   return Status::ok();
+}
+
+Status Execution::disagreedBefore(int32_t peer) {
+  if (!graceForHistory_) {
+    // It answers with what it remembers, which the service thread compares.
+    boards().ask(peer);
+    graceForHistory_ = Deadline::afterMs(clock(), kHistoryGraceMs);
+  }
+  return graceForHistory_->hasPassed(clock()) ? boards().mismatchBefore(peer, describe(call_))
+                                              : Status::ok();
 }
 
 void Execution::noteStandstill(base::TimePoint now) {
@@ -156,8 +174,14 @@ Status Execution::judge(const Suspicion& suspicion) const {
   if (suspicion.isMismatch) {
     // The peer writes its board right after its first chunk.
     const auto entry = boards().of(peer)->read();
+    using Agreement = PeerBoards::Agreement;
+    const Agreement agreement = entry ? boards().compareWith(*entry) : Agreement::kUnknown;
+    if (agreement == Agreement::kDiffer) return boards().mismatch(peer, *entry);
     const bool isKnown = entry && entry->sequence == call_.sequence;
-    return isKnown || isLate ? mismatchWith(peer) : Status::ok();
+    // Chunks of another size, for other reasons than the call.
+    if (isKnown && agreement == Agreement::kAgree) return mismatchWith(peer);
+    if (!isLate) return Status::ok();  // it has been asked
+    return isKnown ? boards().mismatchBefore(peer, describe(call_)) : mismatchWith(peer);
   }
   if (in_.liveness->hasLeft(peer)) return goneBecauseLeft(peer);
   if (!isLate) return Status::ok();

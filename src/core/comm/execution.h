@@ -35,7 +35,7 @@ class Execution {
     LinkSet* links = nullptr;
     base::Board* board = nullptr;  // the own one
     const std::vector<PeerInfo>* peers = nullptr;
-    const Liveness* liveness = nullptr;
+    Liveness* liveness = nullptr;
     const Failure* failure = nullptr;
   };
 
@@ -76,6 +76,8 @@ class Execution {
   Progress suspect(bool isMismatch, int32_t peer, const char* text);
   base::Status judge(const Suspicion& suspicion) const;
   base::Status lookAt(int32_t peer);
+  // The peer has called the same, but something else before.
+  base::Status disagreedBefore(int32_t peer);
   base::Status lookForLeaver(base::TimePoint now);
   void noteStandstill(base::TimePoint now);
   void askAround(base::TimePoint now);
@@ -96,10 +98,12 @@ class Execution {
   FlightRecord record_;
   Call call_;
   uint64_t fingerprint_ = 0;
+  uint64_t history_ = 0;  // fingerprint of the last operation of all ranks
   bool pumpFailed_ = false;
   // Set at the first look, so that a fast operation reads no clock.
   std::optional<base::Deadline> deadline_;
   std::optional<base::Deadline> graceForMessage_;
+  std::optional<base::Deadline> graceForHistory_;
   std::optional<Suspicion> suspicion_;
   // Since when nothing has moved, as far as looks have shown.
   uint64_t stillAtSteps_ = 0;
