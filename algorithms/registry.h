@@ -41,7 +41,8 @@ struct Algorithm {
   plan::Plan (*make)(const PlanRequest& request);
   Cost (*cost)(const PlanRequest& request);  // closed form, not derived from the plan
   bool logRounds;                            // O(log n) rounds: verified up to 4096 ranks
-  // Rank r's plan is rank 0's with every peer and block, and the root, shifted by r.
+  // Rank r's plan is rank 0's with every peer and block, and the root, shifted by r (not the
+  // scratch of an all-to-all, whose blocks stand for distances).
   bool equivariant;
   // Each result is the sum over the ranks in order, rounded once: the same bits as of all others
   // that do so. Of reductions only.
