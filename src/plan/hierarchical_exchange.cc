@@ -43,6 +43,11 @@ class Router {
 
   int32_t scratchBlocks() const { return static_cast<int32_t>(levels_.size()) * copies_ * nranks_; }
   int32_t longestChunk() const { return longest_; }
+  // How many waves after it was sent a chunk is taken: one in the last phase of regular groups of
+  // one level, where a link carries one chunk a slice. Elsewhere chunks are taken in rounds.
+  uint16_t lateness(int32_t phase) const {
+    return isRegular() && levels_.size() == 1 && phase == 1 ? 1 : 0;
+  }
   // Whether the groups are equally large and of neighbours: then no two items that a rank keeps in
   // a phase have the same extent, and in every phase a chunk is one run.
   bool isRegular() const { return copies_ == 1; }
@@ -230,10 +235,7 @@ Ref Exchange::behind(int32_t phase, const Chunk& chunk) const {
 
 void Exchange::addPhase(int32_t phase) {
   if (!router_.isActive(phase, rank_)) return;
-  const bool isLast = phase + 1 == router_.phases();
-  // In the last phase of regular groups of one level a link carries one chunk, which may be taken a
-  // wave later; elsewhere chunks are taken in rounds.
-  const auto late = static_cast<uint16_t>(isLast && router_.isRegular() && phase == 1 ? 1 : 0);
+  const uint16_t late = router_.lateness(phase);
   std::vector<int32_t> peers = router_.reachOf(phase, rank_);
   // Beginning behind the own rank.
   std::rotate(peers.begin(), std::upper_bound(peers.begin(), peers.end(), rank_), peers.end());
@@ -272,7 +274,9 @@ Plan hierarchicalAllToAll(const Hierarchy& hierarchy, int32_t rank) {
   Plan plan = builder.build();
   Exchange(router, rank, &plan).run();
   plan.maxInputChunkBlocks = router.longestChunk();
-  plan.scratchCopies = scratchCopiesFor(plan.lanes[0]);
+  // What is lent out of scratch comes back as late as it is taken: not in the wave that writes the
+  // next slice there.
+  plan.scratchCopies = 1 + router.lateness(router.phases() - 1);
   normalise(plan);
   return plan;
 }

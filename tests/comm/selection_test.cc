@@ -57,6 +57,20 @@ TEST(AlgorithmChoice, ReadsListsForAllAndForOne) {
   EXPECT_EQ(parsed("allreduce:ring").of(Collective::kAllGather), nullptr);
 }
 
+// C73: NCCL's name for whatever takes a logarithmic number of rounds.
+TEST(AlgorithmChoice, TreeIsWhatEachCollectiveHasOfTheKind) {
+  const AlgorithmChoice choice = parsed("Tree");
+  const auto named = [&](Collective collective) {
+    return namesOf(choice.of(collective)->algorithmsOf(collective));
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(named(Collective::kAllReduce), Names{"tree"});
+  EXPECT_EQ(named(Collective::kAllGather), Names{"tree"});
+  EXPECT_EQ(named(Collective::kBroadcast), Names{"double_binary_tree"});
+  EXPECT_EQ(named(Collective::kGather), Names{"binomial"});
+  EXPECT_EQ(named(Collective::kBarrier), Names{});
+}
+
 TEST(AlgorithmChoice, TextsThatMeanTheSameAgree) {
   EXPECT_EQ(parsed("allgather:ring;AllReduce:RING,ring").text(),
             parsed("allreduce:ring ;allgather: ring").text());

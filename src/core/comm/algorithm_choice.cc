@@ -28,7 +28,7 @@ struct Alias {
   std::string_view meaning;
 };
 constexpr Alias kAliases[] = {
-    {"tree", "double_binary_tree"}, {"tree", "knomial"}, {"tree", "bruck"}};
+    {"tree", "double_binary_tree"}, {"tree", "binomial"}, {"tree", "bruck"}};
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n";

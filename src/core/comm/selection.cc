@@ -64,7 +64,7 @@ void preferForRooted(const Shape& shape, const JobShape& job,
     if (job.usesNetwork) names->push_back("scatter_allgather");
   }
   const int32_t few = isWhole ? kFewRanks : kManyRanks;
-  if (job.usesNetwork && !isLong && job.nranks > few) names->push_back("knomial");
+  if (job.usesNetwork && !isLong && job.nranks > few) names->push_back("knomial4");
 }
 
 // Names in the order of preference. Not all of them need exist for the collective; what exists and
