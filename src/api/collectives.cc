@@ -1,18 +1,23 @@
 // The collectives and the created operators: arguments are checked here, before anything is sent.
 #include <cstring>
 
+#include "api/arguments.h"
 #include "api/boundary.h"
 #include "api/group.h"
 
 namespace {
 
+using omnes::api::bad;
+using omnes::api::checkOperator;
+using omnes::api::checkType;
 using omnes::api::Entry;
 using omnes::api::Group;
 using omnes::api::guard;
 using omnes::api::guardCollective;
+using omnes::api::kFirstCreatedOperator;
+using omnes::api::overlaps;
 using omnes::base::Code;
 using omnes::base::DataType;
-using omnes::base::ReduceOp;
 using omnes::base::Result;
 using omnes::base::Status;
 using omnes::core::Pending;
@@ -20,37 +25,6 @@ using omnes::core::Reducer;
 using omnes::core::Shape;
 using omnes::core::Stream;
 using omnes::plan::Collective;
-
-constexpr int kFirstCreatedOperator = 1024;
-
-Status bad(std::string message) { return Status(Code::kInvalidArgument, std::move(message)); }
-
-Result<DataType> checkType(omnesDataType_t datatype) {
-  const auto type = static_cast<DataType>(datatype);
-  const int value = static_cast<int>(datatype);
-  if (value < 0 || value > UINT8_MAX || omnes::base::sizeOf(type) == 0)
-    return bad("datatype is " + std::to_string(value) + ", which is no omnesDataType_t");
-  return type;
-}
-
-Result<Reducer> checkOperator(omnesComm_t comm, omnesRedOp_t op, DataType type) {
-  const int value = static_cast<int>(op);
-  if (value >= kFirstCreatedOperator)
-    return comm->communicator->findOperator(value - kFirstCreatedOperator, type);
-  const auto builtIn = static_cast<ReduceOp>(value);
-  if (value < 0 || value >= static_cast<int>(ReduceOp::kPreMulSum) ||
-      omnes::base::nameOf(builtIn) == "?")
-    return bad("op is " + std::to_string(value) + ", which is no omnesRedOp_t");
-  if (!omnes::base::isDefined(type, builtIn))
-    return bad("op " + std::string(omnes::base::nameOf(builtIn)) + " is not defined for " +
-               std::string(omnes::base::nameOf(type)));
-  return Reducer{builtIn, 0};
-}
-
-bool overlaps(const void* a, uint64_t aBytes, const void* b, uint64_t bBytes) {
-  const auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
-  return aBytes > 0 && bBytes > 0 && x < y + bBytes && y < x + aBytes;
-}
 
 // Sizes, pointers and overlap. inPlaceOffset: where in the larger buffer the smaller one lies when
 // in place.
