@@ -117,6 +117,10 @@ class Preparer {
   // Chooses the slice and cuts it. A function of agreed inputs only: count, type, op, plan-wide
   // numbers, slot sizes. Extents are whole cache lines unless the slots are too small for that.
   Status cut() {
+    if (layout_ != nullptr &&
+        (!isOuter() || static_cast<size_t>(plan_.blocks) != layout_->counts.size()))
+      return Status(Code::kNotSupported,
+                    "algorithm " + plan_.algorithm + " has other blocks than one a rank");
     // The longest block decides how many slices there are.
     const uint64_t count = layout_ == nullptr
                                ? out_.shape.count
