@@ -130,7 +130,7 @@ typedef struct {
   const char* commName;   /* shown in messages */
   int timeoutMs;          /* deadline of one operation; default 1800000 (30 min); 0 = none */
   int initTimeoutMs;      /* deadline of an init call; default 60000; 0 = none */
-  const char* algo;       /* as OMNES_ALGO: force an algorithm, e.g. "ring"; NULL = choose */
+  const char* algo;       /* as OMNES_ALGO, e.g. "ring" or "allreduce:^ring"; NULL = choose */
   const char* transports; /* as OMNES_TRANSPORTS: list of what may be used; NULL = all */
   const char* hostId; /* ranks with different ids are kept on different hosts; NULL = this host */
   int deterministic;  /* 1: a result does not depend on size, algorithm or placement; default 0 */

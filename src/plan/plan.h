@@ -155,7 +155,7 @@ struct Plan {
 
 // Number of blocks of a space on plan.rank, and the extent that each holds:
 //   all-reduce, broadcast, reduce: input and output have `blocks` blocks, block b holds extent b
-//   (the input of a broadcast and the output of a reduce: on the root only)
+//   (the input of a broadcast and the output of a reduce: on the root only, none elsewhere)
 //   reduce-scatter: input as above (blocks == nranks); output is 1 block holding extent `rank`
 //   all-gather: input is 1 block holding extent `rank`; output has nranks blocks, block b holds
 //   extent b
@@ -171,9 +171,9 @@ struct Plan {
 int32_t blockCount(const Plan& plan, Space space);
 int32_t extentOf(const Plan& plan, Space space, int32_t block);
 // The input block that an output block aliases when the call is in place, or -1:
-//   all-reduce, broadcast, reduce: b -> b; reduce-scatter, and scatter on the root: output 0 ->
-//   input `rank`; all-gather, and gather on the root: output `rank` -> input 0, others -1. An
-//   all-to-all is never in place.
+//   all-reduce, and broadcast and reduce on the root: b -> b; reduce-scatter, and scatter on the
+//   root: output 0 -> input `rank`; all-gather, and gather on the root: output `rank` -> input 0,
+//   others -1. An all-to-all is never in place.
 int32_t inPlaceAlias(const Plan& plan, int32_t outputBlock);
 
 // Value of an index in loop iteration i, in [0, modulus).

@@ -82,8 +82,16 @@ Status FormCheck::checkSet() const {
   return Status::ok();
 }
 
-bool needsRoot(Collective collective) {
-  return collective == Collective::kReduce || collective == Collective::kBroadcast;
+// Whether each rank has a block of its own, which slices cut one by one.
+bool hasBlockPerRank(Collective collective) {
+  switch (collective) {
+    case Collective::kReduceScatter:
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter: return true;
+    default: return false;
+  }
 }
 
 Status FormCheck::checkPlan(const Plan& plan) const {
@@ -97,10 +105,9 @@ Status FormCheck::checkPlan(const Plan& plan) const {
     return bad(plan, "asks for " + std::to_string(plan.minCredits) + " credits");
   if (plan.lanes.empty() || plan.lanes.size() > static_cast<size_t>(kMaxLanes))
     return bad(plan, "has " + std::to_string(plan.lanes.size()) + " lanes, not 1 to 8");
-  if (needsRoot(plan.collective) ? plan.root < 0 || plan.root >= plan.nranks : plan.root != -1)
+  if (hasRoot(plan.collective) ? plan.root < 0 || plan.root >= plan.nranks : plan.root != -1)
     return bad(plan, "has root " + std::to_string(plan.root));
-  const bool outer =
-      plan.collective == Collective::kReduceScatter || plan.collective == Collective::kAllGather;
+  const bool outer = hasBlockPerRank(plan.collective);
   if (outer && plan.blocks != plan.nranks) return bad(plan, "must have one block a rank");
   if (plan.collective != Collective::kBarrier && (plan.cut == Cut::kOuter) != outer)
     return bad(plan, "has the cut of another collective");
@@ -162,13 +169,10 @@ Status FormCheck::checkMove(const Place& place) const {
   for (const auto* refs : {&step.sources, &step.sinks})
     for (const Ref& ref : *refs) hasSlice |= ref.kind == Ref::Kind::kSlice;
   if (!hasSlice) return bad(place, "no slice, so this rank does not know what the chunk holds");
-  if (step.op == Op::kReduce) {
-    const Collective collective = place.plan.collective;
-    const bool hasReduction =
-        collective != Collective::kAllGather && collective != Collective::kBroadcast;
-    return hasReduction ? Status::ok()
-                        : bad(place, "this collective has no reduction", Property::kValues);
-  }
+  if (step.op == Op::kReduce)
+    return isReduction(place.plan.collective)
+               ? Status::ok()
+               : bad(place, "this collective has no reduction", Property::kValues);
   if (step.op != Op::kNone) return bad(place, "unknown operation");
   const Ref& source = step.sources[0];
   if (step.sources.size() != 1 || (source.kind == Ref::Kind::kLink && source.run.count != 1))
@@ -201,7 +205,7 @@ Status FormCheck::checkRef(const Place& place, const Ref& ref, bool isSink) cons
     return bad(place, "signals and waits take links only");
   if (ref.space > Space::kScratch) return bad(place, "unknown space");
   const int32_t modulus = blockCount(plan, ref.space);
-  if (modulus < 1) return bad(place, toText(ref) + ": this plan has no such space");
+  if (modulus < 1) return bad(place, toText(ref) + ": this rank has no such space");
   if (isSink && ref.space == Space::kInput) return bad(place, toText(ref) + ": writes its input");
   // Each extent at most once, so that operands of one step can only overlap block on block.
   const bool isRun =
@@ -220,9 +224,13 @@ Status checkForm(std::span<const Plan> plans, bool inPlace) {
     case Collective::kAllGather:
     case Collective::kBarrier:
     case Collective::kReduce:
-    case Collective::kBroadcast: break;
+    case Collective::kBroadcast:
+    case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter: break;
     default:
-      return fail(plans, inPlace, Property::kMemory, "this collective cannot be verified yet");
+      return fail(plans, inPlace, Property::kMemory,
+                  "plans are written for the collective with equal lengths");
   }
   return FormCheck(plans, inPlace).checkSet();
 }

@@ -31,6 +31,11 @@ int32_t positive(int64_t value, int32_t modulus) {
   return static_cast<int32_t>(rest < 0 ? rest + modulus : rest);
 }
 
+// How the extent moves on when the block does by one.
+int32_t directionOf(const Plan& plan, Space space) {
+  return plan.collective == Collective::kAllToAll && space == Space::kOutput ? -1 : 1;
+}
+
 class Compiler {
  public:
   Compiler(LinkTable* table, Program* program) : table_(*table), program_(*program) {}
@@ -131,8 +136,9 @@ Status Compiler::addExtents(Operation* operation, uint32_t number) {
     for (const Ref& ref : *refs) {
       if (ref.kind != Ref::Kind::kSlice) continue;
       const Blocks blocks = blocksOf(plan, ref, operation->iteration);
-      Extents extents{extentOf(plan, ref.space, blocks.first),
-                      positive(ref.run.stride, plan.blocks), ref.run.count};
+      const int64_t stride = int64_t{ref.run.stride} * directionOf(plan, ref.space);
+      Extents extents{extentOf(plan, ref.space, blocks.first), positive(stride, plan.blocks),
+                      ref.run.count};
       if (ref.run.count == 1) extents.stride = 0;
       const int64_t last = blocks.first + int64_t{ref.run.stride} * (ref.run.count - 1);
       if (blocks.modulus % plan.blocks != 0 && (last < 0 || last >= blocks.modulus) &&
@@ -326,9 +332,14 @@ int32_t cellOf(const Plan& plan, bool inPlace, Space space, int32_t block) {
   if (space == Space::kOutput) return block;
   if (space == Space::kScratch) return blockCount(plan, Space::kOutput) + block;
   if (!inPlace) return -1;
+  const bool isRoot = plan.rank == plan.root;
   switch (plan.collective) {
-    case Collective::kReduceScatter: return block == plan.rank ? 0 : -1;
+    case Collective::kReduceScatter:
+    case Collective::kScatter: return block == plan.rank ? 0 : -1;
     case Collective::kAllGather: return plan.rank;
+    case Collective::kGather: return isRoot ? plan.rank : -1;
+    case Collective::kReduce: return isRoot ? block : -1;
+    case Collective::kAllToAll: return -1;
     default: return block;
   }
 }
@@ -340,7 +351,8 @@ bool isSelfCopy(const Program& program, const Operation& operation, const Ref& s
   const Plan& plan = program.planOf(operation);
   const int32_t from = blocksOf(plan, source, operation.iteration).first;
   const int32_t to = blocksOf(plan, sink, operation.iteration).first;
-  // Outside scratch a block is its extent, so runs that begin on one cell agree everywhere.
+  // The operands of a step hold the same extents in the same order, and outside scratch no two
+  // blocks of a space hold the same one: runs that begin on one cell agree everywhere.
   return source.space != Space::kScratch && sink.space == Space::kOutput &&
          cellOf(plan, program.inPlace, source.space, from) == to;
 }

@@ -27,7 +27,9 @@ enum class Property : uint8_t {
   kMemory = 5,
 };
 
-// A run as the extents it touches: first, first + stride, ... modulo the number of extents.
+// A run as the extents it touches: first, first + stride, ... modulo the number of extents. The
+// stride is that of the blocks, or its negative where extents fall as blocks rise (the output of an
+// all-to-all).
 // Canonical: two runs touch the same extents in the same order exactly when these are equal.
 struct Extents {
   int32_t first = 0;
@@ -142,7 +144,7 @@ struct Blocks {
 Blocks blocksOf(const Plan& plan, const Ref& ref, int32_t iteration);
 
 // Where a block lives: 0 .. outputs - 1 are output blocks (also for input blocks that alias one),
-// then scratch blocks; -1 = input that nobody can write.
+// then scratch blocks; -1 = input that nobody can write. The inverse of inPlaceAlias for input.
 int32_t cellOf(const Plan& plan, bool inPlace, Space space, int32_t block);
 // Whether a plain copy from this slice to this sink moves a block onto itself, which no executor
 // does.

@@ -31,11 +31,13 @@ void expectRefused(const std::string& text, const std::string& expected) {
 TEST(PlanJson, ReturnsEveryRegisteredPlan) {
   for (const algorithms::Algorithm& algorithm : algorithms::all()) {
     for (int32_t n : {1, 2, 3, 5, 8}) {
-      if (!testing::supports(algorithm, n)) continue;
-      const Set plans = testing::makePlans(algorithm, n);
-      const auto read = fromJson(toJson(plans));
-      ASSERT_TRUE(read.isOk()) << read.status().message();
-      EXPECT_EQ(read.value(), plans) << testing::labelOf(algorithm, n);
+      for (const int32_t root : testing::rootsOf(algorithm.collective, n)) {
+        if (!testing::supports(algorithm, n, root)) continue;
+        const Set plans = testing::makePlans(algorithm, n, root);
+        const auto read = fromJson(toJson(plans));
+        ASSERT_TRUE(read.isOk()) << read.status().message();
+        EXPECT_EQ(read.value(), plans) << testing::labelOf(algorithm, n, root);
+      }
     }
   }
 }

@@ -68,6 +68,27 @@ TEST(Verifier, ProvesTheTextbookPlans) {
   expectProven(testing::barrier(9), 4);
 }
 
+TEST(Verifier, ProvesPlansWithARoot) {
+  for (int32_t n = 1; n <= 9; ++n) {
+    for (int32_t root = 0; root < n; ++root) {
+      expectProven(testing::chainBroadcast(n, root), n - 1);
+      expectProven(testing::chainReduce(n, root), n - 1);
+      expectProven(testing::directGather(n, root), n > 1 ? 1 : 0);
+      expectProven(testing::chainScatter(n, root), n - 1);
+    }
+  }
+  expectProven(testing::chainScatter(70, 33), 69);
+  expectProven(testing::chainReduce(70, 33), 69);
+}
+
+TEST(Verifier, ProvesAllToAll) {
+  for (int32_t n = 1; n <= 12; ++n) {
+    expectProven(testing::ringAllToAll(n), n - 1);
+    if (n > 1) expectProven(testing::centralAllToAll(n), 2);
+  }
+  expectProven(testing::ringAllToAll(65), 64);
+}
+
 // Random weights instead of exact multisets.
 TEST(Verifier, ProvesMoreThan64Ranks) {
   expectProven(testing::twoShot(65), 2);
@@ -227,6 +248,97 @@ TEST(Values, SeesAReductionInAnAllGather) {
   expectRejected(plans, 3, "no reduction");
 }
 
+TEST(Values, SeesABroadcastOfAnothersData) {
+  Set plans = testing::chainBroadcast(4, 2);
+  plans[3].scratchBlocks = 1;
+  stepsOf(plans, 3)[0].sinks[0] = slice(Space::kScratch, 0);
+  expectRejected(plans, 3, "rank 3 lane 0 ends with output block 0 uninitialised");
+  expectRejected(plans, 3, "rank 3 lane 0 ends with output block 0 uninitialised",
+                 {.inPlace = true});
+}
+
+TEST(Values, SeesAReduceThatMissesOne) {
+  Set plans = testing::chainReduce(4, 2);
+  auto& sources = stepsOf(plans, 1)[0].sources;
+  sources.pop_back();  // it passes on what has come, as a reduction of one operand
+  sources.push_back(link(0, kStreamScatter, Mark::kPartial));
+  sources.erase(sources.begin());
+  plans[1].scratchBlocks = 1;
+  stepsOf(plans, 1)[0].sinks.push_back(slice(Space::kScratch, 0, 1, Mark::kPartial));
+  expectRejected(plans, 3, "finishes {0,2,3}, expected each contribution exactly once");
+}
+
+TEST(Values, SeesAReductionInAnAllToAll) {
+  Set plans = testing::ringAllToAll(3);
+  stepsOf(plans, 2)[0].op = Op::kReduce;
+  expectRejected(plans, 3, "no reduction");
+  plans = testing::directGather(3, 0);
+  stepsOf(plans, 0)[0].op = Op::kReduce;
+  expectRejected(plans, 3, "no reduction");
+}
+
+// The block is of the right distance, and of another pair of ranks.
+TEST(Values, SeesABlockThatWentToAnotherRank) {
+  for (int32_t n : {3, 66}) {
+    Set plans = testing::centralAllToAll(n);
+    auto& steps = stepsOf(plans, 0);
+    std::swap(steps[static_cast<size_t>(n) + 1].sources, steps[static_cast<size_t>(n) + 2].sources);
+    expectRejected(plans, 3,
+                   "rank 1 lane 0 ends with output block 0 an untouched contribution of rank 1 for "
+                   "rank 2, expected an untouched contribution of rank 0 for rank 1");
+  }
+}
+
+TEST(Memory, SeesAnOutputThatRisesWithTheDistances) {
+  Set plans = testing::centralAllToAll(4);
+  stepsOf(plans, 0).back().sinks = {link(3, kStreamScatter)};
+  stepsOf(plans, 3)[1].sinks[0].run.stride = 1;
+  expectRejected(plans, 1, "expected extents 0:4:3, found extents 0:4:1");
+  plans = testing::ringAllToAll(4);
+  stepsOf(plans, 1)[0] =
+      move({slice(Space::kInput, 1, 2)}, Op::kNone, {slice(Space::kOutput, 1, 2)});
+  expectRejected(plans, 5, "output[1:2] holds other extents than the step's first slice");
+}
+
+TEST(Memory, SeesBlocksThatOnlyTheRootHas) {
+  Set plans = testing::chainBroadcast(3, 1);
+  stepsOf(plans, 2)[0].sources = {slice(Space::kInput, 0)};
+  expectRejected(plans, 5,
+                 "rank 2 lane 0 step 0 (copy input[0] -> output[0], peer 3 stream 1): "
+                 "input[0]: this rank has no such space");
+  plans = testing::chainReduce(3, 1);
+  stepsOf(plans, 0)[0].sinks.push_back(slice(Space::kOutput, 0));
+  expectRejected(plans, 5, "output[0]: this rank has no such space", {.inPlace = true});
+  plans = testing::directGather(3, 1);
+  stepsOf(plans, 0)[0].sinks.push_back(slice(Space::kOutput, 0));
+  expectRejected(plans, 5, "output[0]: this rank has no such space");
+  plans = testing::chainScatter(3, 1);
+  stepsOf(plans, 0)[0].sources[0] = slice(Space::kInput, 0, 2);
+  expectRejected(plans, 5, "rank 0 lane 0 step 0");
+}
+
+TEST(Memory, WantsTheRightRootAndCut) {
+  Set plans = testing::chainBroadcast(3, 1);
+  for (Plan& plan : plans) plan.root = -1;
+  expectRejected(plans, 5, "has root -1");
+  for (Plan& plan : plans) plan.root = 3;
+  expectRejected(plans, 5, "has root 3");
+  plans = testing::ringAllToAll(3);
+  for (Plan& plan : plans) plan.root = 0;
+  expectRejected(plans, 5, "has root 0");
+  plans = testing::chainScatter(3, 1);
+  plans[2].root = 0;
+  expectRejected(plans, 5, "another collective, algorithm or root");
+  plans = testing::ringAllToAll(3);
+  for (Plan& plan : plans) plan.blocks = 6;
+  expectRejected(plans, 5, "one block a rank");
+  plans = testing::directGather(3, 0);
+  for (Plan& plan : plans) plan.cut = Cut::kInsideSlice;
+  expectRejected(plans, 5, "the cut of another collective");
+  for (Plan& plan : plans) plan.collective = Collective::kGatherV;
+  expectRejected(plans, 5, "with equal lengths");
+}
+
 // Written in wave s, read in wave s + 2: three copies are needed.
 TEST(Races, SeesScratchThatIsTakenOverTooEarly) {
   Set plans = testing::oneShot(1);
@@ -274,6 +386,11 @@ TEST(Races, OrdersLentReadsBeforeLaterWrites) {
   expectRejected(plans, 2, "with lent chunks", {.credits = 0});
   for (Plan& plan : plans) plan.scratchCopies = 2;
   EXPECT_TRUE(verify(plans, {}).isOk());
+}
+
+TEST(Races, SeesACircleOfLentScratch) {
+  EXPECT_TRUE(verify(testing::ringAllToAll(4, 1), {.credits = 2}).isOk());
+  expectRejected(testing::ringAllToAll(4, 1), 2, "to read the block that link 0->1 stream 1 lent");
 }
 
 TEST(Memory, SeesUninitialisedScratch) {
@@ -389,6 +506,13 @@ TEST(Order, IsReported) {
   EXPECT_FALSE(verify(plans, {}).value().sameOrderOnAllRanks);
   EXPECT_TRUE(verify(testing::ring(6), {}).value().writesAfterAllPeers);
   EXPECT_FALSE(verify(testing::ringAllGather(6), {}).value().writesAfterAllPeers);
+  // Only what is written counts: the root of a reduce writes, and has heard of everybody.
+  EXPECT_TRUE(verify(testing::chainReduce(6, 3), {}).value().writesAfterAllPeers);
+  EXPECT_FALSE(verify(testing::chainBroadcast(6, 3), {}).value().writesAfterAllPeers);
+  EXPECT_FALSE(verify(testing::directGather(6, 3), {}).value().writesAfterAllPeers);
+  EXPECT_FALSE(verify(testing::ringAllToAll(6), {}).value().writesAfterAllPeers);
+  // Blocks of one distance are of different ranks; nothing is added, so nothing has an order.
+  EXPECT_TRUE(verify(testing::ringAllToAll(6), {}).value().sameOrderOnAllRanks);
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::Meetin
   const std::vector<PeerInfo>& peers = made->wiring_.peers;
   made->job_ = {.nranks = nranks,
                 .usesNetwork = usesNetwork(peers, settings.transports),
-                .sharesCores = anyShareCores(peers)};
+                .sharesCores = anyShareCores(peers),
+                .hierarchy = hierarchyOf(peers)};
   const bool shares = sharesCores(peers, rank, base::usableCores());
   const double pollNs =
       base::pauseNanoseconds() + (made->wiring_.links.needsProgress() ? kNetworkPollNs : 0);
@@ -130,9 +131,10 @@ Result<Prepared> Communicator::prepareBy(const Shape& shape, const Shape& even,
     return wiring_.links.open(link);
   };
   Status last(Code::kNotSupported, "no algorithm does this");
-  for (const algorithms::Algorithm* algorithm : candidates(settings_.rules, even, job_)) {
-    auto made = prepare(algorithm->make({.rank = rank_, .nranks = nranks_, .root = shape.root}),
-                        shape, links, layout);
+  const Candidates choice = candidates(settings_.rules, even, job_);
+  for (size_t i = 0; i < choice.algorithms.size(); ++i) {
+    const algorithms::Algorithm* algorithm = choice.algorithms[i];
+    auto made = prepare(algorithm->make(job_.request(rank_, shape.root)), shape, links, layout);
     if (!made.isOk()) {
       last = made.status();
       OMNES_LOG_INFO(Tuning, "rank %d: %s of %llu %s not by %.*s: %.*s", rank_,
@@ -143,13 +145,26 @@ Result<Prepared> Communicator::prepareBy(const Shape& shape, const Shape& even,
       continue;
     }
     made->algorithm = algorithm->name;
-    OMNES_LOG_INFO(Tuning, "rank %d: %s of %llu %s by %.*s in %llu slices", rank_,
+    if (i >= choice.asked)
+      tellFallback(shape.collective, algorithm->name,
+                   choice.asked == 0 ? choice.refused : std::string(last.message()));
+    OMNES_LOG_INFO(Tuning, "rank %d: %s of %llu %s by %.*s in %llu slices%s%s", rank_,
                    plan::nameOf(shape.collective), static_cast<unsigned long long>(shape.count),
                    base::nameOf(shape.type).data(), static_cast<int>(algorithm->name.size()),
-                   algorithm->name.data(), static_cast<unsigned long long>(made->slices));
+                   algorithm->name.data(), static_cast<unsigned long long>(made->slices),
+                   choice.refused.empty() ? "" : "; ", choice.refused.c_str());
     return made;
   }
   return last;
+}
+
+void Communicator::tellFallback(plan::Collective collective, std::string_view algorithm,
+                                const std::string& reason) {
+  const uint32_t bit = uint32_t{1} << static_cast<unsigned>(collective);
+  if (rank_ != 0 || (fallbacksTold_ & bit) != 0) return;
+  fallbacksTold_ |= bit;
+  OMNES_LOG_WARN(Tuning, "%s by %.*s instead of what was asked for: %s", plan::nameOf(collective),
+                 static_cast<int>(algorithm.size()), algorithm.data(), reason.c_str());
 }
 
 Status Communicator::run(const Shape& shape, const Reducer& reducer, const CallBuffers& buffers) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/event.h"
@@ -138,6 +139,9 @@ class Communicator {
   }
   // Of an operation that was started inline.
   base::Status end(Progress progress);
+  // Says, once a collective and on one rank, that OMNES_ALGO could not be followed.
+  void tellFallback(plan::Collective collective, std::string_view algorithm,
+                    const std::string& reason);
   // Waits for the operation under way.
   base::Status drive(Progress progress);
   base::Board* board();
@@ -152,6 +156,7 @@ class Communicator {
   std::unique_ptr<Liveness> liveness_;
   base::WaitPolicy waitPolicy_;
   JobShape job_;
+  uint32_t fallbacksTold_ = 0;  // a bit a collective
   OperationCache cache_;
   VectorCache vectorCache_;
   MessageChannels channels_;

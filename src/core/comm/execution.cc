@@ -15,7 +15,7 @@ constexpr int64_t kCauseGraceMs = 300;
 // then again. Long enough that what only takes its time asks nothing, short enough that ranks that
 // will never meet know within a second.
 constexpr auto kFirstQuestion = std::chrono::milliseconds(100);
-constexpr auto kNextQuestion = std::chrono::milliseconds(500);
+constexpr auto kMostBetween = std::chrono::milliseconds(500);
 // The last chunks of a rank that has left come over the network, its goodbye does not: they may be
 // later.
 constexpr auto kLeaverGrace = std::chrono::milliseconds(500);
@@ -216,13 +216,19 @@ Status Execution::messageMismatch(const MessageSet::Mismatch& mismatch) const {
                     "; a send and its receive must have one count and type");
 }
 
+bool Execution::hasEntered(int32_t peer) const {
+  const auto entry = boards().of(peer)->read();
+  return entry && entry->sequence >= call_.sequence;
+}
+
 void Execution::askAround(base::TimePoint now) {
   if (now < nextQuestion_) return;
-  nextQuestion_ = now + kNextQuestion;
+  nextQuestion_ = now + std::min<base::Duration>(kMostBetween, now - stillSince_);
   const int32_t awaited = waitingFor();
   const bool isKnown = awaited >= 0 && awaited != in_.rank;
   if (isKnown && !boards().isShared(awaited)) boards().ask(awaited);
-  if (!isKnown && boards().haveReplicas()) boards().ask(-1);
+  // Whoever is awaited and has entered it waits itself: the late one is another.
+  if ((!isKnown || hasEntered(awaited)) && boards().haveReplicas()) boards().ask(-1);
   if (isPointToPoint()) {
     for (int32_t peer = 0; peer < nranks(); ++peer)
       if (messages_->waitsFor(peer) && peer != awaited && !boards().isShared(peer))

@@ -111,6 +111,8 @@ class Execution {
   base::Status messageMismatch(const MessageSet::Mismatch& mismatch) const;
   void noteStandstill(base::TimePoint now);
   void askAround(base::TimePoint now);
+  // As far as is known here.
+  bool hasEntered(int32_t peer) const;
   base::Status timeout() const;
   // The peer's board says that it has failed, and no message has come that says why.
   base::Status silentFailureOf(int32_t peer);
