@@ -272,11 +272,11 @@ OMNES_EXPORT omnesResult_t omnesStreamAddCallback(omnesStream_t stream,
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Opens a group in this thread: the collectives that follow are only noted, until the matching
- * omnesGroupEnd starts them together. Groups nest; the outermost end counts. A thread that has
- * several ranks must group their calls: a wait that nobody but the waiting thread could end is
- * omnesInvalidUsage where that can be told. All other calls act at once; ending a communicator
- * drops its noted operations and makes the group fail. omnesSuccess. */
+/* Opens a group in this thread: the collectives, sends and receives that follow are only noted,
+ * until the matching omnesGroupEnd starts them together. Groups nest; the outermost end counts. A
+ * thread that has several ranks must group their calls: a wait that nobody but the waiting thread
+ * could end is omnesInvalidUsage where that can be told. All other calls act at once; ending a
+ * communicator drops its noted operations and makes the group fail. omnesSuccess. */
 OMNES_EXPORT omnesResult_t omnesGroupStart(void);
 /* Starts what the group has noted. Operations with a NULL stream have ended when it returns, those
  * with a stream are enqueued. A call of the group that was refused for its arguments makes the
@@ -361,6 +361,71 @@ OMNES_EXPORT omnesResult_t omnesScatter(const void* sendbuff, void* recvbuff, si
                                         omnesStream_t stream);
 /* Returns when every rank has entered it. */
 OMNES_EXPORT omnesResult_t omnesBarrier(omnesComm_t comm, omnesStream_t stream);
+
+/* ---- collectives with a count for every rank ------------------------------------------------- *
+ * Counts and displacements are in elements; the arrays have nranks entries, and are read during
+ * the call. Block r of a buffer has counts[r] elements from element displs[r] on. Blocks may lie
+ * in any order and with gaps, which are neither read nor written; blocks that are written must not
+ * overlap. A count of 0 needs no buffer. Beside the results above, omnesInvalidArgument: an array
+ * is NULL, blocks overlap, the counts of this rank for itself differ, a count above 2^45 - 1 or a
+ * block that ends behind 2^63 bytes. */
+
+/* As omnesAllGather: recvbuff gets rank r's sendbuff as block r. sendcount is recvcounts of this
+ * rank. All ranks pass the same recvcounts (omnesInvalidUsage if not); displs are this rank's own.
+ * In place: sendbuff is block `rank` of recvbuff. */
+OMNES_EXPORT omnesResult_t omnesAllGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                           const size_t recvcounts[], const size_t displs[],
+                                           omnesDataType_t datatype, omnesComm_t comm,
+                                           omnesStream_t stream);
+/* As omnesReduceScatter: the blocks of sendbuff lie one behind another, and rank r gets block r of
+ * the reduction. All ranks pass the same recvcounts (omnesInvalidUsage if not). In place: recvbuff
+ * is block `rank` of sendbuff. */
+OMNES_EXPORT omnesResult_t omnesReduceScatterV(const void* sendbuff, void* recvbuff,
+                                               const size_t recvcounts[], omnesDataType_t datatype,
+                                               omnesRedOp_t op, omnesComm_t comm,
+                                               omnesStream_t stream);
+/* Sends block r of sendbuff to rank r, and receives block r of recvbuff from it. What a rank sends
+ * another is as long as that expects (omnesInvalidUsage if not). Never in place. */
+OMNES_EXPORT omnesResult_t omnesAlltoAllV(const void* sendbuff, const size_t sendcounts[],
+                                          const size_t sdispls[], void* recvbuff,
+                                          const size_t recvcounts[], const size_t rdispls[],
+                                          omnesDataType_t datatype, omnesComm_t comm,
+                                          omnesStream_t stream);
+/* Rank root gets rank r's sendbuff as block r of recvbuff; recvbuff, recvcounts and displs matter
+ * there only. What a rank sends is as long as the root expects (omnesInvalidUsage if not). In place
+ * on the root: sendbuff is block `root` of recvbuff. */
+OMNES_EXPORT omnesResult_t omnesGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                        const size_t recvcounts[], const size_t displs[],
+                                        omnesDataType_t datatype, int root, omnesComm_t comm,
+                                        omnesStream_t stream);
+/* Rank r gets block r of rank root's sendbuff; sendbuff, sendcounts and displs matter there only,
+ * and its blocks may overlap. What a rank expects is as long as the root sends (omnesInvalidUsage
+ * if not). In place on the root: recvbuff is block `root` of sendbuff. */
+OMNES_EXPORT omnesResult_t omnesScatterV(const void* sendbuff, const size_t sendcounts[],
+                                         const size_t displs[], void* recvbuff, size_t recvcount,
+                                         omnesDataType_t datatype, int root, omnesComm_t comm,
+                                         omnesStream_t stream);
+
+/* ---- messages from rank to rank -------------------------------------------------------------- *
+ * The n-th send of a rank to another belongs to that one's n-th receive from it; their counts and
+ * types must be equal, also where both are 0 (omnesInvalidUsage on both, with both sides). A send
+ * has ended when its receive has been called and matched, whatever the size. What a group (per
+ * communicator and stream) has of sends and receives is one operation, behind the collectives of
+ * the group: its messages progress side by side, so that the order of calls for different ranks
+ * does not matter, only that between two ranks. Outside a group each is an operation of its own,
+ * and a rank that first sends to one that first sends to it waits for ever, or until timeoutMs.
+ * A rank that waits for a message of one that waits for it in a collective is told: both get
+ * omnesInvalidUsage, as all ranks do.
+ * To itself a rank sends only inside a group that also has the receive; else omnesInvalidUsage,
+ * and the communicator stays usable. Results as collectives; omnesInvalidArgument: peer is no rank,
+ * or count is above 2^45 - 1. */
+
+/* Sends count elements to rank peer. */
+OMNES_EXPORT omnesResult_t omnesSend(const void* sendbuff, size_t count, omnesDataType_t datatype,
+                                     int peer, omnesComm_t comm, omnesStream_t stream);
+/* Receives count elements from rank peer. */
+OMNES_EXPORT omnesResult_t omnesRecv(void* recvbuff, size_t count, omnesDataType_t datatype,
+                                     int peer, omnesComm_t comm, omnesStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -56,7 +56,11 @@ INSTANTIATE_TEST_SUITE_P(
                       KillCase{kTcp, 4, "loop group", 3}, KillCase{kMixed22, 4, "loop", 0},
                       KillCase{kMixed22, 4, "loop", 3}, KillCase{kMixed22, 4, "loop-small", 1},
                       KillCase{kMixed31, 4, "loop", 0}, KillCase{kMixed31, 4, "forked-child", 3},
-                      KillCase{kMixed31, 4, "loop-small stream", 1}),
+                      KillCase{kMixed31, 4, "loop-small stream", 1},
+                      KillCase{kShm, 4, "messages", 3}, KillCase{kShm, 4, "messages-small", 0},
+                      KillCase{kTcp, 4, "messages", 0}, KillCase{kTcp, 2, "messages-small", 1},
+                      KillCase{kMixed31, 4, "messages stream", 3},
+                      KillCase{kMixed22, 4, "messages-small stream", 1}),
     [](const auto& entry) { return nameOf(entry.param); });
 
 struct OverCarrier : ::testing::TestWithParam<Carrier> {};

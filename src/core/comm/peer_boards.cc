@@ -122,7 +122,8 @@ Status PeerBoards::mismatchBefore(int32_t peer, const std::string& call) const {
 Status PeerBoards::mismatch(int32_t peer, const std::string& mine,
                             const std::string& theirs) const {
   const std::string hint =
-      theirs == mine ? " in chunks of another size: check that all ranks have the same settings"
+      theirs == mine ? ", with other counts of single ranks, or in chunks of another size: check "
+                       "that all ranks pass the same counts and have the same settings"
                      : "; all ranks must call the same operations in the same order";
   return Status(Code::kInvalidUsage, nameOf(in_.rank) + " called " + mine + " but " + nameOf(peer) +
                                          " called " + theirs + hint);

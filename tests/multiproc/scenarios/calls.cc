@@ -13,6 +13,33 @@ namespace {
 int big(const Rank& rank) { return loop(rank, kBigCount); }
 int small(const Rank& rank) { return loop(rank, 2); }
 
+// One message round the ring, in a group in any case.
+omnesResult_t passOn(const Rank& rank, const Buffer& out, const Buffer& in, size_t count) {
+  const omnesStream_t stream = rank.way == Way::kStream ? rank.stream : nullptr;
+  const int next = (rank.rank + 1) % rank.nranks;
+  const int last = (rank.rank + rank.nranks - 1) % rank.nranks;
+  omnesResult_t result = omnesGroupStart();
+  if (result == omnesSuccess)
+    result = omnesSend(out.data(), count, omnesFloat32, next, rank.comm, stream);
+  if (result == omnesSuccess)
+    result = omnesRecv(in.data(), count, omnesFloat32, last, rank.comm, stream);
+  const omnesResult_t end = omnesGroupEnd();
+  if (result == omnesSuccess) result = end;
+  if (result != omnesSuccess || stream == nullptr) return result;
+  return omnesStreamSynchronize(stream);
+}
+
+// Until one fails.
+int messagesOf(const Rank& rank, size_t count) {
+  const Buffer out(count), in(count);
+  omnesResult_t result = passOn(rank, out, in, count);
+  say("running");
+  while (result == omnesSuccess) result = passOn(rank, out, in, count);
+  return report(rank, result);
+}
+int messages(const Rank& rank) { return messagesOf(rank, kBigCount); }
+int smallMessages(const Rank& rank) { return messagesOf(rank, 2); }
+
 // The last rank joins and then never calls.
 int absent(const Rank& rank) {
   const Buffer in(1000), out(1000);
@@ -183,6 +210,8 @@ int threeMeetings(const Rank& rank) {
 std::span<const Scenario> callScenarios() {
   static constexpr Scenario kTable[] = {{"loop", big},
                                         {"loop-small", small},
+                                        {"messages", messages},
+                                        {"messages-small", smallMessages},
                                         {"absent", absent},
                                         {"leave", leave, End::kKeeps},
                                         {"few", few},
