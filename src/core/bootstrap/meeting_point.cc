@@ -97,6 +97,21 @@ Result<MeetingPoint> MeetingPoint::fromJob(std::string_view jobId, const SecretS
   return point;
 }
 
+MeetingPoint MeetingPoint::derived(const Secret& parent, std::string_view nonce,
+                                   std::string_view label, std::string address) {
+  MeetingPoint point;
+  point.address = std::move(address);
+  point.commId = hashText("omnes derived\n" + std::string(nonce) + std::string(label));
+  point.isDerived = true;
+  std::string material;
+  material.reserve(Secret::kBytes + nonce.size() + label.size());  // no copy stays behind
+  material.append(reinterpret_cast<const char*>(parent.bytes().data()), Secret::kBytes);
+  material.append(nonce).append(label);
+  point.secret = Secret::derive("omnes derived communicator", bytesOf(material));
+  ::sodium_memzero(material.data(), material.size());
+  return point;
+}
+
 HostedId::~HostedId() { ::sodium_memzero(id.data(), id.size()); }
 
 namespace {

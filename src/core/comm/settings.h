@@ -36,6 +36,7 @@ struct CommSettings {
   size_t slotBytes = 0;
   int64_t spinPolls = -1;
   base::Choice nonTemporal = base::Choice::kAuto;
+  bool blocking = true;  // how communicators that inherit this are made
 
   // kInvalidArgument or kInvalidUsage name the field or variable, its value and what is valid.
   static base::Result<CommSettings> from(const base::Config& config, const CommRequest& request);
