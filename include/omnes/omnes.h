@@ -194,6 +194,50 @@ OMNES_EXPORT omnesResult_t omnesCommInitRankConfig(omnesComm_t* comm, int nranks
                                                    omnesUniqueId commId, int rank,
                                                    const omnesConfig_t* config);
 
+/* As omnesCommInitRankConfig, with nId ids (1 to nranks of them, borrowed during the call; the same
+ * in the same order on all ranks), each made by omnesGetUniqueId of a process that lives until all
+ * have met. The secrets of all of them are in the key with which ranks prove themselves to each
+ * other. In this version the host of the first id serves all ranks; each other id is only used up,
+ * by one rank. omnesInvalidArgument also: nId out of range, an id twice; omnesInvalidUsage also:
+ * ranks have different ids. Other results as omnesCommInitRank. Any thread. */
+OMNES_EXPORT omnesResult_t omnesCommInitRankScalable(omnesComm_t* comm, int nranks, int rank,
+                                                     int nId, const omnesUniqueId* ids,
+                                                     const omnesConfig_t* config);
+
+/* A key-value store that all ranks reach. Growable: size first, fields are only ever appended.
+ * Start from OMNES_STORE_INITIALIZER. The callbacks run on a thread of the library, one at a time.
+ * Each returns omnesSuccess, or a result that the call then fails with: omnesTimeout as it is, any
+ * other as omnesSystemError, with the number in the message. One that does not return in time is
+ * left behind: it, and what it uses through user, must be good until it has returned. */
+typedef struct {
+  size_t size;
+  void* user;         /* passed to the callbacks */
+  const char* prefix; /* of keys; one for each communicator, at most OMNES_STORE_MAX_PREFIX
+                         characters, the same on all ranks */
+  /* Stores bytes under a key, both borrowed. */
+  omnesResult_t (*put)(void* user, const char* key, const void* value, size_t bytes);
+  /* Copies what is stored to value, at most capacity bytes, and sets *bytes to how many there are.
+   */
+  omnesResult_t (*get)(void* user, const char* key, void* value, size_t capacity, size_t* bytes);
+  /* Waits until there is something under the key, at most timeoutMs; then omnesTimeout. It is
+   * called again until initTimeoutMs have passed. */
+  omnesResult_t (*wait)(void* user, const char* key, int timeoutMs);
+} omnesStore_t;
+#define OMNES_STORE_MAX_PREFIX 256
+#define OMNES_STORE_INITIALIZER \
+  { sizeof(omnesStore_t), NULL, NULL, NULL, NULL, NULL }
+
+/* As omnesCommInitRankConfig, without an id: rank 0 makes one and puts it into the store under
+ * "PREFIX/id", where the others wait for it. It has the key of the communicator in it: who can read
+ * the store can take part. store is borrowed during the call, what it points at until the
+ * communicator is made. Nothing is removed from the store; another communicator needs another
+ * prefix. omnesInvalidArgument also: NULL store or callback, empty prefix; omnesInvalidUsage also:
+ * something else is under that key; omnesSystemError also: the store failed. Other results as
+ * omnesCommInitRank. Any thread. */
+OMNES_EXPORT omnesResult_t omnesCommInitStore(omnesComm_t* comm, int nranks, int rank,
+                                              const omnesStore_t* store,
+                                              const omnesConfig_t* config);
+
 /* Makes nranks ranks in this process: comms[i] (array of nranks, owned by the caller) is rank i.
  * Use each from a thread of its own, or group the calls of one thread (omnesGroupStart). deviceList
  * is accepted for NCCL's signature and ignored. All or none are set. Results as omnesCommInitRank.

@@ -1,5 +1,4 @@
 // Making communicators.
-#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -26,16 +25,6 @@ using omnes::base::Result;
 using omnes::base::Status;
 namespace bootstrap = omnes::core::bootstrap;
 
-Status checkRank(int nranks, int rank) {
-  if (nranks < 1)
-    return Status(Code::kInvalidArgument,
-                  "nranks is " + std::to_string(nranks) + "; it must be at least 1");
-  if (rank < 0 || rank >= nranks)
-    return Status(Code::kInvalidArgument, "rank is " + std::to_string(rank) +
-                                              "; it must be in 0.." + std::to_string(nranks - 1));
-  return Status::ok();
-}
-
 Result<JoinPlan> planWithId(int nranks, const omnesUniqueId& id, int rank, Wish wish) {
   uint8_t bytes[bootstrap::kUniqueIdBytes];
   std::memcpy(bytes, id.internal, sizeof bytes);
@@ -54,7 +43,7 @@ Result<bootstrap::HostedId> hostId(bool isLocal, omnesUniqueId* uniqueId) {
 
 Status joinAll(omnesComm_t* comms, int nranks) {
   if (comms == nullptr) return Status(Code::kInvalidArgument, "comms is NULL");
-  OMNES_RETURN_IF_ERROR(checkRank(nranks, 0));
+  OMNES_RETURN_IF_ERROR(omnes::api::checkRank(nranks, 0));
   OMNES_ASSIGN_OR_RETURN(const Config environment, readEnvironment());
   OMNES_ASSIGN_OR_RETURN(const Wish wish, readWish(environment, nullptr));
   omnesUniqueId id;
@@ -84,11 +73,7 @@ Status joinByEnvironment(omnesComm_t* comm, const omnesConfig_t* config) {
       omnes::base::Deadline::afterMs(clock, wish.settings.initTimeoutMs), &clock};
   OMNES_ASSIGN_OR_RETURN(bootstrap::MeetingPoint point,
                          bootstrap::findMeetingPoint(environment, launcher, info, limits));
-  if (!limits.deadline.isNever()) {  // what is left of it
-    const auto left = limits.deadline.remaining(clock);
-    wish.settings.initTimeoutMs =
-        std::max<int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 1);
-  }
+  wish.settings = wish.settings.withTimeLeft(limits.deadline, clock);
   const bool blocking = wish.settings.blocking;
   return omnes::api::join(
       omnes::api::planAt(std::move(point), static_cast<int32_t>(info.rank),
@@ -99,6 +84,16 @@ Status joinByEnvironment(omnesComm_t* comm, const omnesConfig_t* config) {
 }  // namespace
 
 namespace omnes::api {
+
+Status checkRank(int nranks, int rank) {
+  if (nranks < 1)
+    return Status(Code::kInvalidArgument,
+                  "nranks is " + std::to_string(nranks) + "; it must be at least 1");
+  if (rank < 0 || rank >= nranks)
+    return Status(Code::kInvalidArgument, "rank is " + std::to_string(rank) +
+                                              "; it must be in 0.." + std::to_string(nranks - 1));
+  return Status::ok();
+}
 
 Status joinWithId(omnesComm_t* comm, int nranks, const omnesUniqueId& id, int rank,
                   const omnesConfig_t* config) {

@@ -24,6 +24,8 @@ base::Status join(JoinPlan plan, bool blocking, omnesComm_t* comm);
 // What omnesCommInitRankConfig and omnesGetUniqueId do.
 base::Status joinWithId(omnesComm_t* comm, int nranks, const omnesUniqueId& id, int rank,
                         const omnesConfig_t* config);
+// kInvalidArgument.
+base::Status checkRank(int nranks, int rank);
 base::Status makeId(omnesUniqueId* uniqueId);
 
 }  // namespace omnes::api

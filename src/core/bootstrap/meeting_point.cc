@@ -3,6 +3,8 @@
 #include <sodium.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "core/bootstrap/meeting_host.h"
 #include "core/bootstrap/socket_address.h"
@@ -95,6 +97,16 @@ Result<MeetingPoint> MeetingPoint::fromJob(std::string_view jobId, const SecretS
   point.isHostedByRankZero = true;
   OMNES_RETURN_IF_ERROR(takeSecret(secret, material, "the launcher's job", &point));
   return point;
+}
+
+void MeetingPoint::addKey(const Secret& other) {
+  std::array<uint8_t, 2 * Secret::kBytes> both;
+  const auto mine = peerSecret().bytes();
+  std::copy(mine.begin(), mine.end(), both.begin());
+  std::copy(other.bytes().begin(), other.bytes().end(), both.begin() + Secret::kBytes);
+  ownPeerSecret = Secret::derive("omnes several ids", both);
+  hasPeerSecret = true;
+  ::sodium_memzero(both.data(), both.size());
 }
 
 MeetingPoint MeetingPoint::derived(const Secret& parent, std::string_view nonce,

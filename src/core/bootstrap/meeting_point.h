@@ -41,6 +41,14 @@ struct MeetingPoint {
   bool isDerived = false;
   uint32_t wireVersion = kWireVersion;  // for tests
 
+  // Connections between ranks are proven with a key that has this one in it as well; the host knows
+  // nothing of it.
+  void addKey(const Secret& other);
+  // The key of connections between ranks.
+  const Secret& peerSecret() const { return hasPeerSecret ? ownPeerSecret : secret; }
+  Secret ownPeerSecret = {};
+  bool hasPeerSecret = false;
+
   // Starts no host. Errors as UniqueId::decode.
   static base::Result<MeetingPoint> fromUniqueId(std::span<const uint8_t, kUniqueIdBytes> id);
   // host:port, [ip6]:port, name:port, or unix:@name. kInvalidUsage: bad form, bad secret file, or

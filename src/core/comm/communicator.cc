@@ -46,7 +46,7 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::Meetin
   OMNES_ASSIGN_OR_RETURN(made->wiring_, wire(point, rank, nranks, settings, deadline,
                                              made->joinAbort_.fd, mayHaveFormed));
   OMNES_ASSIGN_OR_RETURN(made->roster_,
-                         Roster::make({.secret = point.secret,
+                         Roster::make({.secret = point.peerSecret(),
                                        .commId = point.commId,
                                        .rank = rank,
                                        .peers = made->wiring_.peers,

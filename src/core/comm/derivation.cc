@@ -81,12 +81,8 @@ Result<CouncilResult> confer(const Task& task, const CouncilAgenda& agenda) {
 }
 
 CommSettings withTimeLeft(const Task& task) {
-  CommSettings settings = task.settings;
-  if (!task.limits.deadline.isNever()) {
-    const auto left = task.limits.deadline.remaining(*task.limits.clock);
-    settings.initTimeoutMs =
-        std::max<int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 1);
-  }
+  CommSettings settings = task.settings.withTimeLeft(task.limits.deadline, *task.limits.clock);
+  settings.meeting.clear();  // how the origin met
   return settings;
 }
 

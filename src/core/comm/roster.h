@@ -26,12 +26,12 @@ namespace omnes::core {
 class Roster {
  public:
   struct Parts {
-    bootstrap::Secret secret;
+    bootstrap::Secret secret = {};
     uint64_t commId = 0;
     int32_t rank = 0;
     std::vector<PeerInfo> peers;         // by rank
     std::vector<std::string> addresses;  // of their listeners
-    base::UniqueFd listener;             // the own one
+    base::UniqueFd listener = {};        // the own one
   };
   static base::Result<std::shared_ptr<Roster>> make(Parts parts);
 

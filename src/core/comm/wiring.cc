@@ -141,7 +141,7 @@ Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t 
                     bool* mayHaveFormed) {
   const base::Clock& clock = base::Clock::monotonic();
   const WaitLimits abort{deadline, &clock, abortFd};
-  const bootstrap::LocalIdentity self{point.secret, point.commId, static_cast<uint32_t>(rank),
+  const bootstrap::LocalIdentity self{point.peerSecret(), point.commId, static_cast<uint32_t>(rank),
                                       static_cast<uint32_t>(nranks)};
   // A name that is wrong is said at once, also where no network turns out to be needed.
   if (!settings.interfaces.empty())
