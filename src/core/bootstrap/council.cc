@@ -38,6 +38,8 @@ constexpr int kNapMs = 5;
 // After its deadline a rank waits this long for the word of who presides, who knows who is missing.
 constexpr Duration kGrace = std::chrono::milliseconds(500);
 constexpr int64_t kLastWordMs = 250;
+// Argument of kFailed: it is about this connection's other end alone.
+constexpr uint32_t kShunned = 1;
 
 uint32_t wireMs(Deadline deadline, const base::Clock& clock) {
   if (deadline.isNever()) return 0;
@@ -122,8 +124,15 @@ class Council {
   std::vector<uint32_t> excludedList() const;
   std::vector<uint32_t> missing() const;
   SharedFrame ownReport(FrameType type) const;
-  SharedFrame notice(const Status& status) const {
-    return encodeFrame(FrameType::kFailed, status.code(), party_.rank, 0, status.message());
+  SharedFrame notice(const Status& status, uint32_t argument = 0) const {
+    return encodeFrame(FrameType::kFailed, status.code(), party_.rank, argument, status.message());
+  }
+  SharedFrame shunning() const {
+    return notice(
+        Status(Code::kRemoteError,
+               "the other ranks take this one for dead and go on without it: somebody has "
+               "lost the connection to it, or was told to leave it out"),
+        kShunned);
   }
 
   void welcome();
@@ -163,7 +172,8 @@ class Council {
   std::unique_ptr<Call> call_;
   std::vector<std::string> blobs_;  // from who presides
   std::optional<CouncilDecision> decision_;
-  bool wasTold_ = false;  // by who presides, that the council has failed
+  bool isShunned_ = false;  // the others go on without this rank
+  bool wasTold_ = false;    // by who presides, that the council has failed
 };
 
 uint32_t Council::president() const {
@@ -215,9 +225,7 @@ Status Council::exclude(uint32_t rank, const std::string& why) {
   const auto guest = guests_.find(rank);
   if (guest == guests_.end()) return Status::ok();
   // It may live: somebody has lost its connection.
-  guest->second.line.send(notice(Status(Code::kRemoteError,
-                                        "the other ranks take this one for dead and go on without "
-                                        "it: somebody has lost the connection to it")));
+  guest->second.line.send(shunning());
   guests_.erase(guest);
   return Status::ok();
 }
@@ -318,18 +326,23 @@ Status Council::unite(uint32_t from, const CouncilReport& report) {
     return isSame ? Status::ok() : Status(Code::kInvalidUsage, differs(from, report));
   }
   for (const uint32_t rank : report.excluded) {
-    if (rank == party_.rank)
+    if (rank == party_.rank) {
+      isShunned_ = true;
       return Status(Code::kRemoteError,
                     party_.nameOf(from) +
                         " takes this rank for dead and goes on without it: it has lost the "
                         "connection to it, or was told to leave it out");
+    }
     if (rank != from) OMNES_RETURN_IF_ERROR(exclude(rank, "is dead"));
   }
   return Status::ok();
 }
 
 Status Council::take(uint32_t from, const Frame& frame, std::optional<std::string>* blob) {
-  if (frame.type == FrameType::kFailed) return Status(frame.code, frame.payload);
+  if (frame.type == FrameType::kFailed) {
+    isShunned_ = frame.argument == kShunned;
+    return Status(frame.code, frame.payload);
+  }
   if (frame.type != FrameType::kReport && frame.type != FrameType::kKnock)
     return Status(Code::kRemoteError, party_.nameOf(from) + " sent a message that makes no sense");
   OMNES_ASSIGN_OR_RETURN(CouncilReport report,
@@ -351,9 +364,7 @@ Status Council::hear(uint32_t from, Line* line, std::optional<std::string>* blob
     *isOver = outcome != FrameReader::Outcome::kFrame;
     if (*isOver) return Status::ok();
     if (agenda_.excludesDead && isExcluded_[from]) {
-      line->send(notice(Status(Code::kRemoteError,
-                               "the other ranks take this one for dead and go on without it: "
-                               "somebody has lost the connection to it")));
+      line->send(shunning());
       *isOver = true;
       return Status::ok();
     }
@@ -442,7 +453,10 @@ Status Council::stepKnock(uint32_t to) {
 
 Status Council::takeFromPresident(Frame& frame) {
   switch (frame.type) {
-    case FrameType::kFailed: wasTold_ = true; return Status(frame.code, std::move(frame.payload));
+    case FrameType::kFailed:
+      wasTold_ = true;
+      isShunned_ = frame.argument == kShunned;
+      return Status(frame.code, std::move(frame.payload));
     case FrameType::kBlob:
       if (frame.rank < party_.nranks()) blobs_[frame.rank] = std::move(frame.payload);
       return Status::ok();
@@ -525,6 +539,8 @@ void Council::flush(int64_t limitMs) {
 
 // Tells all who can be reached why this rank leaves.
 Status Council::end(const Status& cause) {
+  // Those who still think that it presides will hear better.
+  if (isShunned_) return cause;
   const bool isOwn = cause.code() == Code::kSystemError || isAborted(limits_);
   const Status told =
       isOwn ? Status(Code::kRemoteError, party_.nameOf(party_.rank) + " has left " + agenda_.what +
