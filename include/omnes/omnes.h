@@ -194,6 +194,50 @@ OMNES_EXPORT omnesResult_t omnesCommInitRankConfig(omnesComm_t* comm, int nranks
                                                    omnesUniqueId commId, int rank,
                                                    const omnesConfig_t* config);
 
+/* As omnesCommInitRankConfig, with nId ids (1 to nranks of them, borrowed during the call; the same
+ * in the same order on all ranks), each made by omnesGetUniqueId of a process that lives until all
+ * have met. The secrets of all of them are in the key with which ranks prove themselves to each
+ * other. In this version the host of the first id serves all ranks; each other id is only used up,
+ * by one rank. omnesInvalidArgument also: nId out of range, an id twice; omnesInvalidUsage also:
+ * ranks have different ids. Other results as omnesCommInitRank. Any thread. */
+OMNES_EXPORT omnesResult_t omnesCommInitRankScalable(omnesComm_t* comm, int nranks, int rank,
+                                                     int nId, const omnesUniqueId* ids,
+                                                     const omnesConfig_t* config);
+
+/* A key-value store that all ranks reach. Growable: size first, fields are only ever appended.
+ * Start from OMNES_STORE_INITIALIZER. The callbacks run on a thread of the library, one at a time.
+ * Each returns omnesSuccess, or a result that the call then fails with: omnesTimeout as it is, any
+ * other as omnesSystemError, with the number in the message. One that does not return in time is
+ * left behind: it, and what it uses through user, must be good until it has returned. */
+typedef struct {
+  size_t size;
+  void* user;         /* passed to the callbacks */
+  const char* prefix; /* of keys; one for each communicator, at most OMNES_STORE_MAX_PREFIX
+                         characters, the same on all ranks */
+  /* Stores bytes under a key, both borrowed. */
+  omnesResult_t (*put)(void* user, const char* key, const void* value, size_t bytes);
+  /* Copies what is stored to value, at most capacity bytes, and sets *bytes to how many there are.
+   */
+  omnesResult_t (*get)(void* user, const char* key, void* value, size_t capacity, size_t* bytes);
+  /* Waits until there is something under the key, at most timeoutMs; then omnesTimeout. It is
+   * called again until initTimeoutMs have passed. */
+  omnesResult_t (*wait)(void* user, const char* key, int timeoutMs);
+} omnesStore_t;
+#define OMNES_STORE_MAX_PREFIX 256
+#define OMNES_STORE_INITIALIZER \
+  { sizeof(omnesStore_t), NULL, NULL, NULL, NULL, NULL }
+
+/* As omnesCommInitRankConfig, without an id: rank 0 makes one and puts it into the store under
+ * "PREFIX/id", where the others wait for it. It has the key of the communicator in it: who can read
+ * the store can take part. store is borrowed during the call, what it points at until the
+ * communicator is made. Nothing is removed from the store; another communicator needs another
+ * prefix. omnesInvalidArgument also: NULL store or callback, empty prefix; omnesInvalidUsage also:
+ * something else is under that key; omnesSystemError also: the store failed. Other results as
+ * omnesCommInitRank. Any thread. */
+OMNES_EXPORT omnesResult_t omnesCommInitStore(omnesComm_t* comm, int nranks, int rank,
+                                              const omnesStore_t* store,
+                                              const omnesConfig_t* config);
+
 /* Makes nranks ranks in this process: comms[i] (array of nranks, owned by the caller) is rank i.
  * Use each from a thread of its own, or group the calls of one thread (omnesGroupStart). deviceList
  * is accepted for NCCL's signature and ignored. All or none are set. Results as omnesCommInitRank.
@@ -208,6 +252,78 @@ OMNES_EXPORT omnesResult_t omnesCommInitAll(omnesComm_t* comms, int nranks, cons
  * rank, size or meeting point cannot be found: the message names the variable to set. Any thread;
  * a process that makes several makes them in the same order as the others. */
 OMNES_EXPORT omnesResult_t omnesCommInitEnv(omnesComm_t* comm, const omnesConfig_t* config);
+
+/* ---- communicators out of communicators ------------------------------------------------------- *
+ * The ranks of comm find together over connections of their own, so that comm need not work any
+ * more; what they make shares nothing with it and lives longer or shorter. A communicator has a
+ * fresh key, which is derived from that of comm. config NULL: as comm; else as in
+ * omnesCommInitRankConfig, also for config.blocking 0, with which *newcomm is known at once and
+ * its rank and size (omnesCommUserRank) once it is made. The deadline is initTimeoutMs. In a group
+ * they are only noted, as init calls are; several on one comm are made in the order of their calls,
+ * which must be the same on all ranks. They need no operation of comm to have ended. Aborting or
+ * destroying comm meanwhile ends them. comm stays the caller's to destroy. */
+
+#define OMNES_SPLIT_NOCOLOR (-1)
+
+/* Makes a communicator for each color: of the ranks that pass it, in the order of key, then of
+ * rank. Collective over all ranks of comm. OMNES_SPLIT_NOCOLOR: *newcomm becomes NULL (always when
+ * the others have come, as if blocking). *newcomm is set only on success and is then owned by the
+ * caller.
+ * omnesSuccess; omnesInProgress; omnesInvalidArgument: NULL pointer, another negative color, bad
+ * config; omnesInvalidUsage: comm was finalized or is still being made, ranks called different
+ * things or have different settings; omnesTimeout: names the ranks that have not come;
+ * omnesRemoteError: a rank of comm is dead or died; omnesSystemError. One thread at a time for one
+ * comm, as for its collectives. */
+OMNES_EXPORT omnesResult_t omnesCommSplit(omnesComm_t comm, int color, int key,
+                                          omnesComm_t* newcomm, const omnesConfig_t* config);
+
+#define OMNES_SHRINK_DEFAULT 0 /* comm is in order, and goes on working */
+#define OMNES_SHRINK_ABORT 1   /* breaks comm first, as omnesCommRevoke does */
+#define OMNES_SHRINK_FAILED 2  /* the same, and the ranks agree on who has failed */
+
+/* Makes a communicator of the ranks of comm without those of excludeList (ranks of comm,
+ * excludeCount of them, borrowed during the call), which do not call it; the others keep their
+ * order. They all call it, with equal lists and flags. With OMNES_SHRINK_FAILED the ranks that live
+ * agree on the dead: each brings what it knows and what it lists (NULL and 0 are allowed, lists may
+ * differ), and a rank that dies meanwhile is left out as well. Ranks that have noticed no failure
+ * get one (omnesInvalidUsage, from their calls on comm), since their callers must come here, too. A
+ * rank that others take for dead, because it cannot be reached or has ended comm, gets
+ * omnesRemoteError.
+ * omnesSuccess; omnesInProgress; omnesInvalidArgument: NULL pointer, excludeCount < 1 or list NULL
+ * (except with OMNES_SHRINK_FAILED), no such rank, the calling rank is listed, bad flags or config;
+ * omnesInvalidUsage: as omnesCommSplit, or different lists; omnesTimeout: names the ranks that
+ * have not come; omnesRemoteError: a rank that is not listed is dead; with OMNES_SHRINK_FAILED: one
+ * died while they connected, and some ranks may have a *newcomm that is broken: call again on comm,
+ * on all ranks; omnesSystemError. One thread at a time for one comm. */
+OMNES_EXPORT omnesResult_t omnesCommShrink(omnesComm_t comm, const int* excludeList,
+                                           int excludeCount, omnesComm_t* newcomm,
+                                           const omnesConfig_t* config, int flags);
+
+/* Makes an id for omnesCommGrow, as omnesGetUniqueId does: for one call, and this process must live
+ * until all have met. Pass it to the new ranks. Results as omnesGetUniqueId; omnesInvalidArgument
+ * also: not a live communicator. Any thread. */
+OMNES_EXPORT omnesResult_t omnesCommGetUniqueId(omnesComm_t comm, omnesUniqueId* uniqueId);
+
+/* Makes a communicator of nranks ranks: those of comm, which keep their numbers and pass rank -1,
+ * and new ones, which pass comm NULL, the id, and their rank (from the size of comm on). Of the
+ * ranks of comm at least the one that made the id passes it (borrowed during the call); the others
+ * may pass NULL. Collective over all of them.
+ * omnesSuccess; omnesInProgress; omnesInvalidArgument: NULL pointer, nranks not above the size of
+ * comm, rank out of range or not -1, bad config, not an id; omnesInvalidUsage: as omnesCommSplit
+ * and omnesCommInitRank, ranks disagree on nranks or passed different ids, or none; omnesTimeout:
+ * names the ranks that have not come; omnesRemoteError; omnesSystemError. One thread at a time for
+ * one comm. */
+OMNES_EXPORT omnesResult_t omnesCommGrow(omnesComm_t comm, int nranks,
+                                         const omnesUniqueId* uniqueId, int rank,
+                                         omnesComm_t* newcomm, const omnesConfig_t* config);
+
+/* Breaks the communicator on all ranks, unless it is broken already: pending and later operations
+ * end with omnesInvalidUsage ("rank N revoked the communicator"), there and here. It can still be
+ * split, shrunk and grown from, queried and destroyed. Returns when no thread of this process is
+ * inside an operation of a stream or a group any more; the other ranks hear of it as of any
+ * failure. flags must be 0. NULL is omnesSuccess. omnesInvalidArgument: bad flags, revoked before,
+ * not a live communicator; omnesInvalidUsage: still being made. Any thread. */
+OMNES_EXPORT omnesResult_t omnesCommRevoke(omnesComm_t comm, int flags);
 
 /* Ends the use of a communicator: waits until this rank's operations are done, in streams too, and
  * returns the communicator's first failure. NULL is omnesSuccess. omnesInvalidArgument: finalized
@@ -230,6 +346,12 @@ OMNES_EXPORT omnesResult_t omnesCommAbort(omnesComm_t comm);
 /* The first error of the communicator, or omnesSuccess; omnesInProgress while it is being made.
  * omnesInvalidArgument: a NULL pointer. */
 OMNES_EXPORT omnesResult_t omnesCommGetAsyncError(omnesComm_t comm, omnesResult_t* asyncError);
+/* The ranks that have died, or have ended the communicator although it is broken: what this rank
+ * knows of, in ascending order. *n is how many numbers fit into ranks (an array of the caller's;
+ * the size of the communicator always does), and becomes how many there are; no more than fit are
+ * written. ranks NULL: only *n is written. omnesSuccess; omnesInvalidArgument: comm or n NULL, *n
+ * negative, not a live communicator. */
+OMNES_EXPORT omnesResult_t omnesCommGetFailedRanks(omnesComm_t comm, int* ranks, int* n);
 /* omnesSuccess; omnesInvalidArgument: a NULL pointer. */
 OMNES_EXPORT omnesResult_t omnesCommCount(omnesComm_t comm, int* count);
 OMNES_EXPORT omnesResult_t omnesCommUserRank(omnesComm_t comm, int* rank);

@@ -34,6 +34,7 @@ struct Rank {
   LinkSet links{kRanks};
   base::Board board{};
   FlightRecord record;
+  std::shared_ptr<Roster> roster;
   std::unique_ptr<Liveness> liveness;
   uint64_t last = 0;  // fingerprint
 
@@ -69,13 +70,18 @@ class PeerBoardsTest : public ::testing::Test {
         made.peers.emplace_back();
         made.peers.back().host = "h" + std::to_string(peer);
       }
+      auto roster = Roster::make(
+          {.rank = rank, .peers = made.peers, .addresses = std::vector<std::string>(kRanks)});
+      ASSERT_TRUE(roster.isOk()) << roster.status().message();
+      made.roster = std::move(roster).value();
       auto liveness = Liveness::start({.rendezvous = made.rendezvous.get(),
                                        .failure = &made.failure,
                                        .wake = &made.wake,
                                        .peers = &made.peers,
                                        .links = &made.links,
                                        .board = &made.board,
-                                       .record = &made.record});
+                                       .record = &made.record,
+                                       .roster = made.roster.get()});
       ASSERT_TRUE(liveness.isOk()) << liveness.status().message();
       made.liveness = std::move(liveness).value();
     }

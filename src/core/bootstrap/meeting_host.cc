@@ -105,7 +105,9 @@ Result<std::shared_ptr<MeetingHost>> MeetingHost::start(MeetingHostOptions optio
   accept.proofTime = options.proofTime;
   accept.wireVersion = options.wireVersion;
   int savedErrno = 0;
-  Result<std::unique_ptr<Acceptor>> acceptor = Acceptor::listen(accept, clock, &savedErrno);
+  Result<std::unique_ptr<Acceptor>> acceptor =
+      options.listener.isOpen() ? Acceptor::adopt(std::move(options.listener), accept, clock)
+                                : Acceptor::listen(accept, clock, &savedErrno);
   for (int i = 0; savedErrno == EADDRINUSE && i < kHandOverSteps && endLingering(options.address);
        ++i) {
     std::this_thread::sleep_for(kHandOverStep);

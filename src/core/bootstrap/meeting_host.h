@@ -24,6 +24,8 @@ class MeetingLoop;
 struct MeetingHostOptions {
   std::string address;
   ListenOptions listen = {};
+  // A socket that listens at `address` already; empty: one is made.
+  base::UniqueFd listener = {};
   Secret secret;
   uint64_t commId = 0;
   // After the meeting: true answers later comers that the id is spent; false gives the address

@@ -36,7 +36,7 @@ std::string familyKey(const bootstrap::MeetingPoint& point, const std::vector<Pe
 Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::MeetingPoint& point,
                                                          int32_t rank, int32_t nranks,
                                                          const CommSettings& settings,
-                                                         std::shared_ptr<base::EventFd> abort) {
+                                                         AbortSignal abort, bool* mayHaveFormed) {
   const Deadline deadline = Deadline::afterMs(clock(), settings.initTimeoutMs);
   // What may be lacking for reasons of this rank's own comes before the others count on it.
   OMNES_ASSIGN_OR_RETURN(const std::shared_ptr<Service> service, Service::get());
@@ -44,8 +44,15 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::Meetin
   std::unique_ptr<Communicator> made(
       new Communicator(rank, nranks, settings, std::move(wake)));  // private
   made->joinAbort_ = std::move(abort);
-  const int abortFd = made->joinAbort_ ? made->joinAbort_->fd() : -1;
-  OMNES_ASSIGN_OR_RETURN(made->wiring_, wire(point, rank, nranks, settings, deadline, abortFd));
+  OMNES_ASSIGN_OR_RETURN(made->wiring_, wire(point, rank, nranks, settings, deadline,
+                                             made->joinAbort_.fd, mayHaveFormed));
+  OMNES_ASSIGN_OR_RETURN(made->roster_,
+                         Roster::make({.secret = point.peerSecret(),
+                                       .commId = point.commId,
+                                       .rank = rank,
+                                       .peers = made->wiring_.peers,
+                                       .addresses = std::move(made->wiring_.addresses),
+                                       .listener = std::move(made->wiring_.listener)}));
   made->family_ = Family::of(familyKey(point, made->wiring_.peers),
                              made->wiring_.rendezvous->ranksInProcessOf(made->rank_));
   made->member_ = made->family_->memberOf(rank);
@@ -56,7 +63,8 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::Meetin
                                           .peers = &made->wiring_.peers,
                                           .links = &made->wiring_.links,
                                           .board = made->board(),
-                                          .record = &made->execution_.record()}));
+                                          .record = &made->execution_.record(),
+                                          .roster = made->roster_.get()}));
   made->execution_.surround({.rank = rank,
                              .timeoutMs = settings.timeoutMs,
                              .links = &made->wiring_.links,
@@ -92,6 +100,7 @@ Communicator::~Communicator() {
   close(Status(Code::kInvalidUsage, "the communicator was destroyed"));
   // First nobody listens any more: the end of the control connection is then no news.
   liveness_.reset();
+  if (roster_) roster_->end();
   if (wiring_.rendezvous) wiring_.rendezvous->goodbye();
 }
 
@@ -338,6 +347,12 @@ void Communicator::fail(const Status& cause) {
 void Communicator::abort() {
   fail(
       Status(Code::kRemoteError, wiring_.peers[rank_].nameAs(rank_) + " aborted the communicator"));
+  roster_->end();
+  close(failure_.status());
+}
+
+void Communicator::revoke(const std::string& reason) {
+  fail(Status(Code::kInvalidUsage, wiring_.peers[rank_].nameAs(rank_) + " " + reason));
   close(failure_.status());
 }
 

@@ -22,6 +22,7 @@
 #include "core/comm/family.h"
 #include "core/comm/liveness.h"
 #include "core/comm/operation_cache.h"
+#include "core/comm/roster.h"
 #include "core/comm/sequence.h"
 #include "core/comm/settings.h"
 #include "core/comm/vector_cache.h"
@@ -36,12 +37,20 @@ struct Reducer {
   uint64_t scalarBits = 0;
 };
 
+// Something to poll, whose being readable ends a join at once; the owner keeps it open.
+struct AbortSignal {
+  std::shared_ptr<const void> owner;
+  int fd = -1;  // -1: nothing ends it
+};
+
 class Communicator {
  public:
-  // abort: a signal ends the join at once. Null: it cannot be aborted.
-  static base::Result<std::unique_ptr<Communicator>> join(
-      const bootstrap::MeetingPoint& point, int32_t rank, int32_t nranks,
-      const CommSettings& settings, std::shared_ptr<base::EventFd> abort = nullptr);
+  // mayHaveFormed: see wire().
+  static base::Result<std::unique_ptr<Communicator>> join(const bootstrap::MeetingPoint& point,
+                                                          int32_t rank, int32_t nranks,
+                                                          const CommSettings& settings,
+                                                          AbortSignal abort = {},
+                                                          bool* mayHaveFormed = nullptr);
   // Leaves in order. Does not wait for other ranks. Operations must have ended, or close() been
   // called.
   ~Communicator();
@@ -84,6 +93,13 @@ class Communicator {
   void fail(const base::Status& cause);
   // fail() with the cause that this rank aborted it; then completes what is pending.
   void abort();
+  // As abort(), with the cause that this rank revoked it for the reason given; the communicator
+  // stays good for making others. Any thread.
+  void revoke(const std::string& reason);
+  // Whether a rank has died, or has left while the communicator is broken. Any thread.
+  bool hasFailed(int32_t rank) const {
+    return roster_->isDead(rank) || (roster_->hasLeft(rank) && failure_.isSet());
+  }
   // Completes what is pending with `cause`: no thread is inside an operation of a stream or a group
   // any more, nor will be. Any thread.
   void close(const base::Status& cause) { sequence_->close(cause); }
@@ -91,6 +107,8 @@ class Communicator {
   void wake() const { wake_.signal(); }
   const Failure& failure() const { return failure_; }
   int64_t timeoutMs() const { return settings_.timeoutMs; }
+  const CommSettings& settings() const { return settings_; }
+  const std::shared_ptr<Roster>& roster() const { return roster_; }
 
   // Created operators: numbered in the order of creation, alike on all ranks. Same thread as run().
   int32_t createOperator(base::DataType type, uint64_t scalarBits);
@@ -149,10 +167,11 @@ class Communicator {
   const int32_t rank_;
   const int32_t nranks_;
   const CommSettings settings_;
-  std::shared_ptr<base::EventFd> joinAbort_;  // outlives wiring_
+  AbortSignal joinAbort_;  // outlives wiring_
   base::EventFd wake_;
   Failure failure_;
   Wiring wiring_;
+  std::shared_ptr<Roster> roster_;
   std::unique_ptr<Liveness> liveness_;
   base::WaitPolicy waitPolicy_;
   JobShape job_;

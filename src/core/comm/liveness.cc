@@ -40,13 +40,13 @@ Liveness::Liveness(const Parts& parts)
       wake_(parts.wake),
       peers_(parts.peers),
       board_(parts.board),
+      roster_(parts.roster),
       boards_({.rank = static_cast<int32_t>(parts.rendezvous->rank()),
                .links = parts.links,
                .rendezvous = parts.rendezvous,
                .own = parts.board,
                .record = parts.record,
-               .peers = parts.peers}),
-      left_(parts.peers->size()) {}
+               .peers = parts.peers}) {}
 
 Liveness::~Liveness() {
   if (!service_) return;
@@ -90,6 +90,7 @@ Status Liveness::watchProcesses() {
 }
 
 Status Liveness::deathOf(int32_t rank) const {
+  roster_->noteDead(rank);
   return Status(
       Code::kRemoteError,
       (*peers_)[rank].nameAs(rank) +
@@ -124,8 +125,7 @@ void Liveness::takeEvents() {
       case ControlEvent::Kind::kError: set(event->status); break;
       case ControlEvent::Kind::kGone: set(deathOf(static_cast<int32_t>(event->rank))); break;
       case ControlEvent::Kind::kLeft:
-        // L1: pairs with L2.
-        left_[event->rank].store(true, std::memory_order_release);
+        roster_->noteLeft(static_cast<int32_t>(event->rank));
         wake_->signal();
         break;
       case ControlEvent::Kind::kEntered:
@@ -179,12 +179,14 @@ void Liveness::judgeLater(Process* process) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (isEnding_) return;
     takeEvents();
+    Status first;
     for (size_t rank = 0; rank < peers_->size(); ++rank) {
       if ((*peers_)[rank].visiblePid != pid || hasLeft(static_cast<int32_t>(rank))) continue;
-      // Ranks of other hosts see no process end, and a forked child may keep its sockets open.
-      fail(deathOf(static_cast<int32_t>(rank)));
-      return;
+      const Status death = deathOf(static_cast<int32_t>(rank));
+      if (first.isOk()) first = death;
     }
+    // Ranks of other hosts see no process end, and a forked child may keep its sockets open.
+    if (!first.isOk()) fail(first);
   });
 }
 

@@ -9,7 +9,6 @@
 // of them has called something else than this rank, even while this rank is in no call.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -23,6 +22,7 @@
 #include "core/comm/flight_record.h"
 #include "core/comm/peer_boards.h"
 #include "core/comm/peer_info.h"
+#include "core/comm/roster.h"
 #include "core/exec/link_set.h"
 #include "core/service/service.h"
 
@@ -39,15 +39,13 @@ class Liveness {
     const LinkSet* links = nullptr;
     base::Board* board = nullptr;  // the own one
     const FlightRecord* record = nullptr;
+    Roster* roster = nullptr;
   };
   static base::Result<std::unique_ptr<Liveness>> start(const Parts& parts);
   ~Liveness();
 
   // Any thread. Whether the rank has said goodbye.
-  bool hasLeft(int32_t rank) const {
-    // L2: pairs with L1.
-    return left_[rank].load(std::memory_order_acquire);
-  }
+  bool hasLeft(int32_t rank) const { return roster_->hasLeft(rank); }
   // After an operation that may end on this rank before others have begun it: soon the service
   // thread compares what ranks have entered. The thread that drives.
   void compareLater() {
@@ -79,6 +77,7 @@ class Liveness {
   void failFor(const base::Status& mismatch);
   void onEntered(int32_t rank, std::string_view payload);
   void set(const base::Status& cause);
+  // Notes it on the roster.
   base::Status deathOf(int32_t rank) const;
 
   bootstrap::Rendezvous* rendezvous_;
@@ -86,8 +85,8 @@ class Liveness {
   base::EventFd* wake_;
   const std::vector<PeerInfo>* peers_;
   base::Board* board_;
+  Roster* roster_;
   PeerBoards boards_;
-  std::vector<std::atomic<bool>> left_;
   std::atomic<bool> willCompare_{false};
   std::shared_ptr<Service> service_;
   // Guards what follows. Taken by handlers (which run under the service's lock), so never held
