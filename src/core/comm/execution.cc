@@ -262,7 +262,7 @@ void Execution::askAround(base::TimePoint now) {
   }
 }
 
-Status Execution::judge(const Suspicion& suspicion) const {
+Status Execution::judge(const Suspicion& suspicion) {
   const bool isLate = suspicion.until.hasPassed(clock());
   const int32_t peer = suspicion.peer;
   if (suspicion.isMismatch) {
@@ -271,11 +271,10 @@ Status Execution::judge(const Suspicion& suspicion) const {
     using Agreement = PeerBoards::Agreement;
     const Agreement agreement = entry ? boards().compareWith(*entry) : Agreement::kUnknown;
     if (agreement == Agreement::kDiffer) return boards().mismatch(peer, *entry);
+    if (agreement == Agreement::kDifferedBefore) return disagreedBefore(peer);
+    // Chunks of another size, for other reasons than the call; or it has not answered.
     const bool isKnown = entry && entry->sequence == call_.sequence;
-    // Chunks of another size, for other reasons than the call.
-    if (isKnown && agreement == Agreement::kAgree) return mismatchWith(peer);
-    if (!isLate) return Status::ok();  // it has been asked
-    return isKnown ? boards().mismatchBefore(peer, describe(call_)) : mismatchWith(peer);
+    return isKnown || isLate ? mismatchWith(peer) : Status::ok();
   }
   if (in_.liveness->hasLeft(peer)) return goneBecauseLeft(peer);
   if (!isLate) return Status::ok();

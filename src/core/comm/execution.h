@@ -102,7 +102,7 @@ class Execution {
   Progress pump();
   Progress onFailure(bool ofPump);
   Progress suspect(bool isMismatch, int32_t peer, const char* text);
-  base::Status judge(const Suspicion& suspicion) const;
+  base::Status judge(const Suspicion& suspicion);
   base::Status lookAt(int32_t peer);
   // The peer has called the same, but something else before.
   base::Status disagreedBefore(int32_t peer);

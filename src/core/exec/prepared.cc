@@ -240,6 +240,10 @@ class Preparer {
     PreparedOperand operand;
     operand.mark = ref.mark == plan::Mark::kInput ? kernels::Mark::kInput : kernels::Mark::kPartial;
     if (ref.kind == Ref::Kind::kSlice) {
+      if (plan::blockCount(plan_, ref.space) < 1)
+        return Status(Code::kInternalError, "algorithm " + plan_.algorithm + ", rank " +
+                                                std::to_string(plan_.rank) +
+                                                ": a step uses a buffer that this rank has not");
       operand.space = ref.space;
       out_.operands.push_back(operand);
       operandRefs_.push_back(&ref);
@@ -296,6 +300,8 @@ class Preparer {
       const int32_t before = plan::valueOf(ref->run, k - 1, iteration, m);
       const int32_t here = plan::valueOf(ref->run, k, iteration, m);
       if (here != before + 1) return false;
+      // Each set of extents in scratch has the room of a full slice, which the last one leaves.
+      if (ref->space == Space::kScratch && here % plan_.blocks == 0) return false;
     }
     return true;
   }
