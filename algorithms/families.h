@@ -17,6 +17,7 @@ std::span<const Algorithm> circulantFamily();
 std::span<const Algorithm> patFamily();
 std::span<const Algorithm> treeFamily();
 std::span<const Algorithm> pairwiseFamily();
+std::span<const Algorithm> bruckFamily();
 std::span<const Algorithm> ringAllToAllFamily();
 std::span<const Algorithm> barrierFamily();
 std::span<const Algorithm> hierarchicalFamily();

@@ -31,6 +31,7 @@ std::span<const Algorithm> all() {
              patFamily(),
              treeFamily(),
              pairwiseFamily(),
+             bruckFamily(),
              ringAllToAllFamily(),
              hierarchicalFamily(),
              barrierFamily(),

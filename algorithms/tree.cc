@@ -3,11 +3,9 @@
 //   all-gather       gather the blocks to rank 0, then broadcast all of them
 //   reduce-scatter   reduce all blocks to rank 0, then scatter the results
 //
-// Write a rank in base k, and let p be the place of its lowest digit that is not 0 (of rank 0:
-// above all digits). Its parent has a 0 there, its children are r + j k^q for q < p and 0 < j < k,
-// as far as they exist, and what is below it is the ranks r .. r + k^p - 1: the blocks of a subtree
-// are one run. (Binomial trees with a radix; MPICH, Open MPI and UCC, whose default for these is 4,
-// call them k-nomial.)
+// The tree is that of knomial_tree.h with rank 0 as its root: what is below a rank is a range of
+// ranks, so its blocks are one run, and the children's follow each other. (MPICH, Open MPI and UCC,
+// whose default radix for these is 4, call it k-nomial.)
 //
 // All-gather. A rank takes its children's runs into their places in the output, the small ones
 // first, and sends its own run up. Downwards, a child is sent what is not below it: the blocks from
@@ -28,11 +26,11 @@
 // messages are not what this is for.) Credits: 1. A link carries one chunk a slice, and a rank
 // waits for the chunk from its parent, hence for all that it has sent, before it begins the next
 // slice.
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "algorithms/families.h"
+#include "algorithms/knomial_tree.h"
 #include "plan/builder.h"
 
 namespace omnes::algorithms {
@@ -58,49 +56,39 @@ using plan::Space;
 constexpr int32_t kRadix = 4;
 constexpr int32_t kRoot = 0;
 
-// Children that differ in nothing but their place: `first`, first + weight, ..., with `size` ranks
-// below each, themselves counted.
+// Children that differ in nothing but their place: `first`, first + distance, ..., with `size`
+// ranks below each, themselves counted.
 struct Siblings {
-  int32_t first = 0;
-  int32_t weight = 1;  // k^q
-  int32_t count = 0;
-  int32_t size = 1;
+  int32_t first;
+  int32_t distance;
+  int32_t count;
+  int32_t size;
 
-  Run ranks() const { return range(first, count, weight); }
+  Run ranks() const { return range(first, count, distance); }
 };
 
-struct Node {
-  int32_t parent = -1;
-  int32_t size = 1;                // ranks below it, itself counted
-  std::vector<Siblings> children;  // ascending, none empty
-
-  Node(int32_t rank, int32_t nranks) {
-    int64_t weight = 1;
-    for (; weight < nranks && rank / weight % kRadix == 0; weight *= kRadix) {
-      const auto step = static_cast<int32_t>(weight);
-      const auto there = static_cast<int32_t>(
-          std::min<int64_t>(kRadix - 1, (int64_t{nranks} - 1 - rank) / weight));
-      const auto full = static_cast<int32_t>(
-          std::min<int64_t>(kRadix - 1, (int64_t{nranks} - rank) / weight - 1));
-      if (full > 0) children.push_back({rank + step, step, full, step});
-      // The last one may have fewer ranks below it than its siblings.
-      const int32_t last = rank + there * step;
-      if (there > std::max(full, 0)) children.push_back({last, step, 1, nranks - last});
-    }
-    size = static_cast<int32_t>(std::min<int64_t>(weight, int64_t{nranks} - rank));
-    if (rank != kRoot) parent = rank - static_cast<int32_t>(rank / weight % kRadix * weight);
+// All children in ascending order. The last one at a distance may have fewer ranks below it than
+// the others there.
+std::vector<Siblings> siblingsOf(const KnomialTree& tree, int32_t rank) {
+  std::vector<Siblings> all;
+  for (const auto& [first, distance, count] : tree.levelsOf(rank)) {
+    const int32_t last = first + (count - 1) * distance;
+    const int32_t size = tree.sizeOf(last);
+    const int32_t full = size == distance ? count : count - 1;
+    if (full > 0) all.push_back({first, distance, full, distance});
+    if (full < count) all.push_back({last, distance, 1, size});
   }
-};
+  return all;
+}
 
-Ref in(int32_t peer, Mark mark) { return linkRef(kStreamScatter, at(peer), mark); }
-Ref out(int32_t peer, Mark mark) { return linkRef(kStreamScatter, at(peer), mark); }
+Ref link(int32_t peer, Mark mark) { return linkRef(kStreamScatter, at(peer), mark); }
 
 // Calls add(peer, blocks) for each child in turn, in a loop where there are several alike; the run
 // begins `offset` blocks behind the child's.
 template <typename Add>
 void forEachChild(Builder& builder, const Siblings& siblings, int32_t offset, int32_t count,
                   const Add& add) {
-  const int32_t step = siblings.count > 1 ? siblings.weight : 0;
+  const int32_t step = siblings.count > 1 ? siblings.distance : 0;
   if (siblings.count > 1) builder.loop(siblings.count);
   add(linkRef(kStreamScatter, at(siblings.first, step), Mark::kInput),
       Run{{siblings.first + offset, step}, 1, count});
@@ -109,24 +97,26 @@ void forEachChild(Builder& builder, const Siblings& siblings, int32_t offset, in
 
 Plan makeAllGather(const PlanRequest& request) {
   const int32_t n = request.nranks, r = request.rank;
-  const Node node(r, n);
+  const KnomialTree tree(n, kRadix);
+  const std::vector<Siblings> children = siblingsOf(tree, r);
+  const int32_t size = tree.sizeOf(r);
   Builder builder(Collective::kAllGather, "tree", r, n);
   std::vector<Ref> own = {outputRef(at(r))};
-  if (r != kRoot && node.size == 1) own.push_back(out(node.parent, Mark::kInput));
+  if (r != kRoot && size == 1) own.push_back(link(tree.parentOf(r), Mark::kInput));
   builder.move({inputRef(at(0))}, Op::kNone, own);
-  for (const Siblings& siblings : node.children) {
+  for (const Siblings& siblings : children) {
     forEachChild(builder, siblings, 0, siblings.size, [&](const Ref& child, const Run& blocks) {
       builder.move({child}, Op::kNone, {outputRef(blocks)});
     });
   }
   if (r != kRoot) {
-    if (node.size > 1) {
-      builder.move({outputRef(range(r, node.size))}, Op::kNone, {out(node.parent, Mark::kInput)});
+    if (size > 1) {
+      builder.move({outputRef(range(r, size))}, Op::kNone, {link(tree.parentOf(r), Mark::kInput)});
     }
-    builder.move({in(node.parent, Mark::kInput)}, Op::kNone,
-                 {outputRef(range(r + node.size, n - node.size))});
+    builder.move({link(tree.parentOf(r), Mark::kInput)}, Op::kNone,
+                 {outputRef(range(r + size, n - size))});
   }
-  for (auto siblings = node.children.rbegin(); siblings != node.children.rend(); ++siblings) {
+  for (auto siblings = children.rbegin(); siblings != children.rend(); ++siblings) {
     forEachChild(builder, *siblings, siblings->size, n - siblings->size,
                  [&](const Ref& child, const Run& blocks) {
                    builder.move({outputRef(blocks)}, Op::kNone, {child});
@@ -138,9 +128,9 @@ Plan makeAllGather(const PlanRequest& request) {
 }
 
 // What a rank adds: its input, then its children's contributions.
-std::vector<Ref> operandsOf(const Node& node, const Run& blocks) {
+std::vector<Ref> operandsOf(const std::vector<Siblings>& children, const Run& blocks) {
   std::vector<Ref> operands = {inputRef(blocks)};
-  for (const Siblings& siblings : node.children) {
+  for (const Siblings& siblings : children) {
     operands.push_back(linkRef(kStreamScatter, siblings.ranks(),
                                siblings.size == 1 ? Mark::kInput : Mark::kPartial));
   }
@@ -155,25 +145,27 @@ constexpr bool hasInnerRanks(int32_t nranks) { return nranks > kRadix + 1; }
 
 Plan makeReduceScatter(const PlanRequest& request) {
   const int32_t n = request.nranks, r = request.rank;
-  const Node node(r, n);
+  const KnomialTree tree(n, kRadix);
+  const std::vector<Siblings> children = siblingsOf(tree, r);
+  const int32_t size = tree.sizeOf(r);
   Builder builder(Collective::kReduceScatter, "tree", r, n);
   const Run all = range(0, n);
   if (n == 1) {
     builder.move({inputRef(all)}, Op::kReduce, {outputRef(at(0))});
   } else if (r == kRoot) {
     builder.scratch(n);
-    builder.move(operandsOf(node, all), Op::kReduce, {resultRef(all)});
+    builder.move(operandsOf(children, all), Op::kReduce, {resultRef(all)});
     builder.move({resultRef(at(r))}, Op::kNone, {outputRef(at(0))});
-  } else if (node.size == 1) {
-    builder.move({inputRef(all)}, Op::kNone, {out(node.parent, Mark::kInput)});
-    builder.move({in(node.parent, Mark::kInput)}, Op::kNone, {outputRef(at(0))});
+  } else if (size == 1) {
+    builder.move({inputRef(all)}, Op::kNone, {link(tree.parentOf(r), Mark::kInput)});
+    builder.move({link(tree.parentOf(r), Mark::kInput)}, Op::kNone, {outputRef(at(0))});
   } else {
     builder.scratch(n);
-    builder.move(operandsOf(node, all), Op::kReduce, {out(node.parent, Mark::kPartial)});
-    builder.move({in(node.parent, Mark::kInput)}, Op::kNone, {resultRef(range(r, node.size))});
+    builder.move(operandsOf(children, all), Op::kReduce, {link(tree.parentOf(r), Mark::kPartial)});
+    builder.move({link(tree.parentOf(r), Mark::kInput)}, Op::kNone, {resultRef(range(r, size))});
     builder.move({resultRef(at(r))}, Op::kNone, {outputRef(at(0))});
   }
-  for (auto siblings = node.children.rbegin(); siblings != node.children.rend(); ++siblings) {
+  for (auto siblings = children.rbegin(); siblings != children.rend(); ++siblings) {
     forEachChild(builder, *siblings, 0, siblings->size, [&](const Ref& child, const Run& blocks) {
       builder.move({resultRef(blocks)}, Op::kNone, {child});
     });
@@ -185,45 +177,24 @@ Plan makeReduceScatter(const PlanRequest& request) {
   return plan;
 }
 
-// The most digits other than 0 that a rank below n can have: L of them need n - 1 >= 11...1 in base
-// k. That many hops are between rank 0 and the deepest.
-int64_t depthOf(int64_t nranks) {
-  int64_t depth = 0;
-  for (int64_t ones = 1; ones < nranks; ones = ones * kRadix + 1) ++depth;
-  return depth;
-}
-
-// What the costs need of a rank, counted digit by digit.
-struct Below {
-  int64_t children = 0;
-  int64_t size = 1;
-};
-
-Below below(int64_t rank, int64_t nranks) {
-  Below below;
-  int64_t weight = 1;
-  for (; weight < nranks && rank / weight % kRadix == 0; weight *= kRadix)
-    below.children += std::min<int64_t>(kRadix - 1, (nranks - 1 - rank) / weight);
-  below.size = std::min(weight, nranks - rank);
-  return below;
-}
-
 // Up: the own run. Down: to each child all but its own run, and those make up size - 1.
 Cost costOfAllGather(const PlanRequest& request) {
-  const int64_t n = request.nranks;
-  const auto [children, size] = below(request.rank, n);
+  const KnomialTree tree(request.nranks, kRadix);
+  const int64_t n = request.nranks, size = tree.sizeOf(request.rank);
+  const int64_t children = knomialChildren(request.nranks, request.rank, kRadix);
   const bool isRoot = request.rank == kRoot;
-  return {.rounds = 2 * depthOf(n),
+  return {.rounds = 2 * tree.depth(),
           .messages = children + (isRoot ? 0 : 1),
           .inputBlocks = children * n - (size - 1) + (isRoot ? 0 : size)};
 }
 
 Cost costOfReduceScatter(const PlanRequest& request) {
-  const int64_t n = request.nranks;
-  const auto [children, size] = below(request.rank, n);
+  const KnomialTree tree(request.nranks, kRadix);
+  const int64_t n = request.nranks, size = tree.sizeOf(request.rank);
+  const int64_t children = knomialChildren(request.nranks, request.rank, kRadix);
   const bool isRoot = request.rank == kRoot;
   const bool isLeaf = children == 0;
-  Cost cost{.rounds = 2 * depthOf(n),
+  Cost cost{.rounds = 2 * tree.depth(),
             .messages = children + (isRoot ? 0 : 1),
             .inputBlocks = size - 1 + (isLeaf && !isRoot ? n : 0),
             .partialBlocks = isLeaf || isRoot ? 0 : n,

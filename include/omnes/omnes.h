@@ -194,6 +194,50 @@ OMNES_EXPORT omnesResult_t omnesCommInitRankConfig(omnesComm_t* comm, int nranks
                                                    omnesUniqueId commId, int rank,
                                                    const omnesConfig_t* config);
 
+/* As omnesCommInitRankConfig, with nId ids (1 to nranks of them, borrowed during the call; the same
+ * in the same order on all ranks), each made by omnesGetUniqueId of a process that lives until all
+ * have met. The secrets of all of them are in the key with which ranks prove themselves to each
+ * other. In this version the host of the first id serves all ranks; each other id is only used up,
+ * by one rank. omnesInvalidArgument also: nId out of range, an id twice; omnesInvalidUsage also:
+ * ranks have different ids. Other results as omnesCommInitRank. Any thread. */
+OMNES_EXPORT omnesResult_t omnesCommInitRankScalable(omnesComm_t* comm, int nranks, int rank,
+                                                     int nId, const omnesUniqueId* ids,
+                                                     const omnesConfig_t* config);
+
+/* A key-value store that all ranks reach. Growable: size first, fields are only ever appended.
+ * Start from OMNES_STORE_INITIALIZER. The callbacks run on a thread of the library, one at a time.
+ * Each returns omnesSuccess, or a result that the call then fails with: omnesTimeout as it is, any
+ * other as omnesSystemError, with the number in the message. One that does not return in time is
+ * left behind: it, and what it uses through user, must be good until it has returned. */
+typedef struct {
+  size_t size;
+  void* user;         /* passed to the callbacks */
+  const char* prefix; /* of keys; one for each communicator, at most OMNES_STORE_MAX_PREFIX
+                         characters, the same on all ranks */
+  /* Stores bytes under a key, both borrowed. */
+  omnesResult_t (*put)(void* user, const char* key, const void* value, size_t bytes);
+  /* Copies what is stored to value, at most capacity bytes, and sets *bytes to how many there are.
+   */
+  omnesResult_t (*get)(void* user, const char* key, void* value, size_t capacity, size_t* bytes);
+  /* Waits until there is something under the key, at most timeoutMs; then omnesTimeout. It is
+   * called again until initTimeoutMs have passed. */
+  omnesResult_t (*wait)(void* user, const char* key, int timeoutMs);
+} omnesStore_t;
+#define OMNES_STORE_MAX_PREFIX 256
+#define OMNES_STORE_INITIALIZER \
+  { sizeof(omnesStore_t), NULL, NULL, NULL, NULL, NULL }
+
+/* As omnesCommInitRankConfig, without an id: rank 0 makes one and puts it into the store under
+ * "PREFIX/id", where the others wait for it. It has the key of the communicator in it: who can read
+ * the store can take part. store is borrowed during the call, what it points at until the
+ * communicator is made. Nothing is removed from the store; another communicator needs another
+ * prefix. omnesInvalidArgument also: NULL store or callback, empty prefix; omnesInvalidUsage also:
+ * something else is under that key; omnesSystemError also: the store failed. Other results as
+ * omnesCommInitRank. Any thread. */
+OMNES_EXPORT omnesResult_t omnesCommInitStore(omnesComm_t* comm, int nranks, int rank,
+                                              const omnesStore_t* store,
+                                              const omnesConfig_t* config);
+
 /* Makes nranks ranks in this process: comms[i] (array of nranks, owned by the caller) is rank i.
  * Use each from a thread of its own, or group the calls of one thread (omnesGroupStart). deviceList
  * is accepted for NCCL's signature and ignored. All or none are set. Results as omnesCommInitRank.
@@ -208,6 +252,78 @@ OMNES_EXPORT omnesResult_t omnesCommInitAll(omnesComm_t* comms, int nranks, cons
  * rank, size or meeting point cannot be found: the message names the variable to set. Any thread;
  * a process that makes several makes them in the same order as the others. */
 OMNES_EXPORT omnesResult_t omnesCommInitEnv(omnesComm_t* comm, const omnesConfig_t* config);
+
+/* ---- communicators out of communicators ------------------------------------------------------- *
+ * The ranks of comm find together over connections of their own, so that comm need not work any
+ * more; what they make shares nothing with it and lives longer or shorter. A communicator has a
+ * fresh key, which is derived from that of comm. config NULL: as comm; else as in
+ * omnesCommInitRankConfig, also for config.blocking 0, with which *newcomm is known at once and
+ * its rank and size (omnesCommUserRank) once it is made. The deadline is initTimeoutMs. In a group
+ * they are only noted, as init calls are; several on one comm are made in the order of their calls,
+ * which must be the same on all ranks. They need no operation of comm to have ended. Aborting or
+ * destroying comm meanwhile ends them. comm stays the caller's to destroy. */
+
+#define OMNES_SPLIT_NOCOLOR (-1)
+
+/* Makes a communicator for each color: of the ranks that pass it, in the order of key, then of
+ * rank. Collective over all ranks of comm. OMNES_SPLIT_NOCOLOR: *newcomm becomes NULL (always when
+ * the others have come, as if blocking). *newcomm is set only on success and is then owned by the
+ * caller.
+ * omnesSuccess; omnesInProgress; omnesInvalidArgument: NULL pointer, another negative color, bad
+ * config; omnesInvalidUsage: comm was finalized or is still being made, ranks called different
+ * things or have different settings; omnesTimeout: names the ranks that have not come;
+ * omnesRemoteError: a rank of comm is dead or died; omnesSystemError. One thread at a time for one
+ * comm, as for its collectives. */
+OMNES_EXPORT omnesResult_t omnesCommSplit(omnesComm_t comm, int color, int key,
+                                          omnesComm_t* newcomm, const omnesConfig_t* config);
+
+#define OMNES_SHRINK_DEFAULT 0 /* comm is in order, and goes on working */
+#define OMNES_SHRINK_ABORT 1   /* breaks comm first, as omnesCommRevoke does */
+#define OMNES_SHRINK_FAILED 2  /* the same, and the ranks agree on who has failed */
+
+/* Makes a communicator of the ranks of comm without those of excludeList (ranks of comm,
+ * excludeCount of them, borrowed during the call), which do not call it; the others keep their
+ * order. They all call it, with equal lists and flags. With OMNES_SHRINK_FAILED the ranks that live
+ * agree on the dead: each brings what it knows and what it lists (NULL and 0 are allowed, lists may
+ * differ), and a rank that dies meanwhile is left out as well. Ranks that have noticed no failure
+ * get one (omnesInvalidUsage, from their calls on comm), since their callers must come here, too. A
+ * rank that others take for dead, because it cannot be reached or has ended comm, gets
+ * omnesRemoteError.
+ * omnesSuccess; omnesInProgress; omnesInvalidArgument: NULL pointer, excludeCount < 1 or list NULL
+ * (except with OMNES_SHRINK_FAILED), no such rank, the calling rank is listed, bad flags or config;
+ * omnesInvalidUsage: as omnesCommSplit, or different lists; omnesTimeout: names the ranks that
+ * have not come; omnesRemoteError: a rank that is not listed is dead; with OMNES_SHRINK_FAILED: one
+ * died while they connected, and some ranks may have a *newcomm that is broken: call again on comm,
+ * on all ranks; omnesSystemError. One thread at a time for one comm. */
+OMNES_EXPORT omnesResult_t omnesCommShrink(omnesComm_t comm, const int* excludeList,
+                                           int excludeCount, omnesComm_t* newcomm,
+                                           const omnesConfig_t* config, int flags);
+
+/* Makes an id for omnesCommGrow, as omnesGetUniqueId does: for one call, and this process must live
+ * until all have met. Pass it to the new ranks. Results as omnesGetUniqueId; omnesInvalidArgument
+ * also: not a live communicator. Any thread. */
+OMNES_EXPORT omnesResult_t omnesCommGetUniqueId(omnesComm_t comm, omnesUniqueId* uniqueId);
+
+/* Makes a communicator of nranks ranks: those of comm, which keep their numbers and pass rank -1,
+ * and new ones, which pass comm NULL, the id, and their rank (from the size of comm on). Of the
+ * ranks of comm at least the one that made the id passes it (borrowed during the call); the others
+ * may pass NULL. Collective over all of them.
+ * omnesSuccess; omnesInProgress; omnesInvalidArgument: NULL pointer, nranks not above the size of
+ * comm, rank out of range or not -1, bad config, not an id; omnesInvalidUsage: as omnesCommSplit
+ * and omnesCommInitRank, ranks disagree on nranks or passed different ids, or none; omnesTimeout:
+ * names the ranks that have not come; omnesRemoteError; omnesSystemError. One thread at a time for
+ * one comm. */
+OMNES_EXPORT omnesResult_t omnesCommGrow(omnesComm_t comm, int nranks,
+                                         const omnesUniqueId* uniqueId, int rank,
+                                         omnesComm_t* newcomm, const omnesConfig_t* config);
+
+/* Breaks the communicator on all ranks, unless it is broken already: pending and later operations
+ * end with omnesInvalidUsage ("rank N revoked the communicator"), there and here. It can still be
+ * split, shrunk and grown from, queried and destroyed. Returns when no thread of this process is
+ * inside an operation of a stream or a group any more; the other ranks hear of it as of any
+ * failure. flags must be 0. NULL is omnesSuccess. omnesInvalidArgument: bad flags, revoked before,
+ * not a live communicator; omnesInvalidUsage: still being made. Any thread. */
+OMNES_EXPORT omnesResult_t omnesCommRevoke(omnesComm_t comm, int flags);
 
 /* Ends the use of a communicator: waits until this rank's operations are done, in streams too, and
  * returns the communicator's first failure. NULL is omnesSuccess. omnesInvalidArgument: finalized
@@ -230,6 +346,12 @@ OMNES_EXPORT omnesResult_t omnesCommAbort(omnesComm_t comm);
 /* The first error of the communicator, or omnesSuccess; omnesInProgress while it is being made.
  * omnesInvalidArgument: a NULL pointer. */
 OMNES_EXPORT omnesResult_t omnesCommGetAsyncError(omnesComm_t comm, omnesResult_t* asyncError);
+/* The ranks that have died, or have ended the communicator although it is broken: what this rank
+ * knows of, in ascending order. *n is how many numbers fit into ranks (an array of the caller's;
+ * the size of the communicator always does), and becomes how many there are; no more than fit are
+ * written. ranks NULL: only *n is written. omnesSuccess; omnesInvalidArgument: comm or n NULL, *n
+ * negative, not a live communicator. */
+OMNES_EXPORT omnesResult_t omnesCommGetFailedRanks(omnesComm_t comm, int* ranks, int* n);
 /* omnesSuccess; omnesInvalidArgument: a NULL pointer. */
 OMNES_EXPORT omnesResult_t omnesCommCount(omnesComm_t comm, int* count);
 OMNES_EXPORT omnesResult_t omnesCommUserRank(omnesComm_t comm, int* rank);
@@ -272,11 +394,11 @@ OMNES_EXPORT omnesResult_t omnesStreamAddCallback(omnesStream_t stream,
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Opens a group in this thread: the collectives that follow are only noted, until the matching
- * omnesGroupEnd starts them together. Groups nest; the outermost end counts. A thread that has
- * several ranks must group their calls: a wait that nobody but the waiting thread could end is
- * omnesInvalidUsage where that can be told. All other calls act at once; ending a communicator
- * drops its noted operations and makes the group fail. omnesSuccess. */
+/* Opens a group in this thread: the collectives, sends and receives that follow are only noted,
+ * until the matching omnesGroupEnd starts them together. Groups nest; the outermost end counts. A
+ * thread that has several ranks must group their calls: a wait that nobody but the waiting thread
+ * could end is omnesInvalidUsage where that can be told. All other calls act at once; ending a
+ * communicator drops its noted operations and makes the group fail. omnesSuccess. */
 OMNES_EXPORT omnesResult_t omnesGroupStart(void);
 /* Starts what the group has noted. Operations with a NULL stream have ended when it returns, those
  * with a stream are enqueued. A call of the group that was refused for its arguments makes the
@@ -302,7 +424,8 @@ OMNES_EXPORT omnesResult_t omnesRedOpDestroy(omnesRedOp_t op, omnesComm_t comm);
  * returns, or, in a stream or a group, as said there. In place as
  * in NCCL (each says how); any other overlap is omnesInvalidArgument. A buffer may be NULL when
  * its size is zero. Any alignment works. Results of each: omnesSuccess; omnesInvalidArgument: NULL
- * communicator or buffer, unknown type or operator, overlap, size beyond 2^63; omnesInvalidUsage:
+ * communicator or buffer, unknown type or operator, root outside [0, nranks), overlap, size beyond
+ * 2^63; omnesInvalidUsage:
  * ranks called different operations, counts, types, operators or roots (the message has both
  * sides), or the communicator was finalized; omnesRemoteError; omnesTimeout; omnesSystemError;
  * omnesNotSupported: no algorithm does it. With a stream the last four come later, as said there.
@@ -313,6 +436,23 @@ OMNES_EXPORT omnesResult_t omnesRedOpDestroy(omnesRedOp_t op, omnesComm_t comm);
 OMNES_EXPORT omnesResult_t omnesAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                                           omnesDataType_t datatype, omnesRedOp_t op,
                                           omnesComm_t comm, omnesStream_t stream);
+/* As omnesAllReduce, on rank root only: recvbuff matters there alone, elsewhere it may be NULL. In
+ * place on the root: sendbuff == recvbuff. A rank that is not the root may return before the root
+ * has called. */
+OMNES_EXPORT omnesResult_t omnesReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                       omnesDataType_t datatype, omnesRedOp_t op, int root,
+                                       omnesComm_t comm, omnesStream_t stream);
+/* recvbuff of every rank gets rank root's sendbuff, count elements; sendbuff matters on the root
+ * alone, elsewhere it may be NULL. In place on the root: sendbuff == recvbuff. The root may return
+ * before the others have called; where ranks disagree it then learns it from
+ * omnesCommGetAsyncError within a second, and from its next call. This holds for every rank that
+ * has only to give, in the other collectives with a root, too. */
+OMNES_EXPORT omnesResult_t omnesBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                                          omnesDataType_t datatype, int root, omnesComm_t comm,
+                                          omnesStream_t stream);
+/* omnesBroadcast in place: buff is read on the root and written elsewhere. */
+OMNES_EXPORT omnesResult_t omnesBcast(void* buff, size_t count, omnesDataType_t datatype, int root,
+                                      omnesComm_t comm, omnesStream_t stream);
 /* Rank r gets block r of the reduction: sendbuff has nranks * recvcount elements, recvbuff
  * recvcount. In place: recvbuff == sendbuff + rank * recvcount elements. */
 OMNES_EXPORT omnesResult_t omnesReduceScatter(const void* sendbuff, void* recvbuff,
@@ -324,8 +464,90 @@ OMNES_EXPORT omnesResult_t omnesReduceScatter(const void* sendbuff, void* recvbu
 OMNES_EXPORT omnesResult_t omnesAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                                           omnesDataType_t datatype, omnesComm_t comm,
                                           omnesStream_t stream);
+/* recvbuff gets at element r * count what rank r has in its sendbuff at element rank * count, count
+ * elements; both have nranks * count. Never in place: any overlap is omnesInvalidArgument. */
+OMNES_EXPORT omnesResult_t omnesAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
+                                         omnesDataType_t datatype, omnesComm_t comm,
+                                         omnesStream_t stream);
+/* recvbuff of rank root, which has nranks * count elements, gets rank r's sendbuff at element
+ * r * count; elsewhere recvbuff may be NULL. In place on the root: sendbuff == recvbuff + root *
+ * count. */
+OMNES_EXPORT omnesResult_t omnesGather(const void* sendbuff, void* recvbuff, size_t count,
+                                       omnesDataType_t datatype, int root, omnesComm_t comm,
+                                       omnesStream_t stream);
+/* recvbuff of rank r gets count elements from element r * count of rank root's sendbuff, which has
+ * nranks * count elements; elsewhere sendbuff may be NULL. In place on the root: recvbuff ==
+ * sendbuff + root * count. */
+OMNES_EXPORT omnesResult_t omnesScatter(const void* sendbuff, void* recvbuff, size_t count,
+                                        omnesDataType_t datatype, int root, omnesComm_t comm,
+                                        omnesStream_t stream);
 /* Returns when every rank has entered it. */
 OMNES_EXPORT omnesResult_t omnesBarrier(omnesComm_t comm, omnesStream_t stream);
+
+/* ---- collectives with a count for every rank ------------------------------------------------- *
+ * Counts and displacements are in elements; the arrays have nranks entries, and are read during
+ * the call. Block r of a buffer has counts[r] elements from element displs[r] on. Blocks may lie
+ * in any order and with gaps, which are neither read nor written; blocks that are written must not
+ * overlap. A count of 0 needs no buffer. Beside the results above, omnesInvalidArgument: an array
+ * is NULL, blocks overlap, the counts of this rank for itself differ, a count above 2^45 - 1 or a
+ * block that ends behind 2^63 bytes. */
+
+/* As omnesAllGather: recvbuff gets rank r's sendbuff as block r. sendcount is recvcounts of this
+ * rank. All ranks pass the same recvcounts (omnesInvalidUsage if not); displs are this rank's own.
+ * In place: sendbuff is block `rank` of recvbuff. */
+OMNES_EXPORT omnesResult_t omnesAllGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                           const size_t recvcounts[], const size_t displs[],
+                                           omnesDataType_t datatype, omnesComm_t comm,
+                                           omnesStream_t stream);
+/* As omnesReduceScatter: the blocks of sendbuff lie one behind another, and rank r gets block r of
+ * the reduction. All ranks pass the same recvcounts (omnesInvalidUsage if not). In place: recvbuff
+ * is block `rank` of sendbuff. */
+OMNES_EXPORT omnesResult_t omnesReduceScatterV(const void* sendbuff, void* recvbuff,
+                                               const size_t recvcounts[], omnesDataType_t datatype,
+                                               omnesRedOp_t op, omnesComm_t comm,
+                                               omnesStream_t stream);
+/* Sends block r of sendbuff to rank r, and receives block r of recvbuff from it. What a rank sends
+ * another is as long as that expects (omnesInvalidUsage if not). Never in place. */
+OMNES_EXPORT omnesResult_t omnesAlltoAllV(const void* sendbuff, const size_t sendcounts[],
+                                          const size_t sdispls[], void* recvbuff,
+                                          const size_t recvcounts[], const size_t rdispls[],
+                                          omnesDataType_t datatype, omnesComm_t comm,
+                                          omnesStream_t stream);
+/* Rank root gets rank r's sendbuff as block r of recvbuff; recvbuff, recvcounts and displs matter
+ * there only. What a rank sends is as long as the root expects (omnesInvalidUsage if not). In place
+ * on the root: sendbuff is block `root` of recvbuff. */
+OMNES_EXPORT omnesResult_t omnesGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                        const size_t recvcounts[], const size_t displs[],
+                                        omnesDataType_t datatype, int root, omnesComm_t comm,
+                                        omnesStream_t stream);
+/* Rank r gets block r of rank root's sendbuff; sendbuff, sendcounts and displs matter there only,
+ * and its blocks may overlap. What a rank expects is as long as the root sends (omnesInvalidUsage
+ * if not). In place on the root: recvbuff is block `root` of sendbuff. */
+OMNES_EXPORT omnesResult_t omnesScatterV(const void* sendbuff, const size_t sendcounts[],
+                                         const size_t displs[], void* recvbuff, size_t recvcount,
+                                         omnesDataType_t datatype, int root, omnesComm_t comm,
+                                         omnesStream_t stream);
+
+/* ---- messages from rank to rank -------------------------------------------------------------- *
+ * The n-th send of a rank to another belongs to that one's n-th receive from it; their counts and
+ * types must be equal, also where both are 0 (omnesInvalidUsage on both, with both sides). A send
+ * has ended when its receive has been called and matched, whatever the size. What a group (per
+ * communicator and stream) has of sends and receives is one operation, behind the collectives of
+ * the group: its messages progress side by side, so that the order of calls for different ranks
+ * does not matter, only that between two ranks. Outside a group each is an operation of its own,
+ * and a rank that first sends to one that first sends to it waits for ever, or until timeoutMs.
+ * A rank that waits for a message of one that waits for it in a collective is told: both get
+ * omnesInvalidUsage, as all ranks do.
+ * To itself a rank sends only inside a group that also has the receive; else omnesInvalidUsage,
+ * and the communicator stays usable. Results as collectives; omnesInvalidArgument: peer is no rank,
+ * or count is above 2^45 - 1. */
+
+/* Sends count elements to rank peer. */
+OMNES_EXPORT omnesResult_t omnesSend(const void* sendbuff, size_t count, omnesDataType_t datatype,
+                                     int peer, omnesComm_t comm, omnesStream_t stream);
+/* Receives count elements from rank peer. */
+OMNES_EXPORT omnesResult_t omnesRecv(void* recvbuff, size_t count, omnesDataType_t datatype,
+                                     int peer, omnesComm_t comm, omnesStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -24,6 +24,7 @@ omnesComm_t newHandle(int32_t rank, int32_t nranks) {
   handle->nranks = nranks;
   handle->isFinalized = false;
   handle->lost = Status::ok();
+  handle->isRevoked = false;
   return handle;
 }
 
@@ -35,17 +36,20 @@ omnesComm_t makeHandle(std::unique_ptr<core::Communicator> communicator) {
   return handle;
 }
 
+Status whyNotMade(omnesComm_t comm) {
+  if (!comm->lost.isOk()) return comm->lost;
+  return Status(Code::kInvalidUsage,
+                "comm is still being made: wait until omnesCommGetAsyncError says that it is no "
+                "longer in progress");
+}
+
 Status whyNotIn(omnesComm_t comm) {
   if (comm == nullptr) return Status(Code::kInvalidArgument, "comm is NULL");
   // H2: pairs with H1.
   const uint64_t magic = comm->magic.load(std::memory_order_acquire);
-  if (magic == omnesComm::kJoining)
-    return Status(Code::kInvalidUsage,
-                  "comm is still being made: wait until omnesCommGetAsyncError says that it is no "
-                  "longer in progress");
-  if (magic == omnesComm::kLost) {
+  if (magic == omnesComm::kJoining || magic == omnesComm::kLost) {
     const std::lock_guard<std::mutex> lock(comm->mutex);
-    if (!comm->lost.isOk()) return comm->lost;
+    return whyNotMade(comm);
   }
   if (magic == omnesComm::kLive && comm->forkGeneration != base::forkGeneration())
     return Status(Code::kInvalidUsage, "comm was made before a fork: only the parent may use it");

@@ -39,6 +39,7 @@ struct omnesComm {
   std::unique_ptr<omnes::core::Communicator> communicator;
   std::shared_ptr<omnes::api::Joining> joining;  // guarded by mutex
   omnes::base::Status lost;                      // guarded by mutex; set when magic is kLost
+  bool isRevoked = false;                        // guarded by mutex
   std::mutex mutex;
 };
 
@@ -60,6 +61,8 @@ omnesComm_t makeHandle(std::unique_ptr<core::Communicator> communicator);
 // What a call whose Entry did not get in comes to: NULL, a thing that is no communicator, one that
 // is not made yet, could not be made, or was made before a fork.
 base::Status whyNotIn(omnesComm_t comm);
+// The same, under its mutex, of one that is known to be no live one.
+base::Status whyNotMade(omnesComm_t comm);
 
 // A call that runs or enqueues operations of a communicator. Makes no Status unless it must: this
 // stands before the first chunk.

@@ -1,36 +1,12 @@
 // omnesGetVersion, omnesGetErrorString, omnesGetLastError and the queries.
 #include "api/boundary.h"
+#include "api/query.h"
 
 using omnes::api::guard;
+using omnes::api::nullPointer;
+using omnes::api::query;
 using omnes::base::Code;
 using omnes::base::Status;
-
-namespace {
-
-Status nullPointer(const char* what) {
-  return Status(Code::kInvalidArgument, std::string(what) + " is NULL");
-}
-
-// Runs body while nobody can end the communicator, which may still be in the making.
-template <typename Body>
-Status query(omnesComm_t comm, Body&& body) {
-  if (comm == nullptr) return nullPointer("comm");
-  const auto isKnown = [comm] {
-    // H2: pairs with H1 in joining.cc.
-    const uint64_t magic = comm->magic.load(std::memory_order_acquire);
-    return magic == omnesComm::kLive || magic == omnesComm::kJoining || magic == omnesComm::kLost;
-  };
-  const Status dead(Code::kInvalidArgument, "comm is not a live communicator");
-  if (!isKnown()) return dead;
-  if (comm->forkGeneration != omnes::base::forkGeneration())
-    return Status(Code::kInvalidUsage, "comm was made before a fork: only the parent may use it");
-  const std::lock_guard<std::mutex> lock(comm->mutex);
-  if (!isKnown()) return dead;
-  body();
-  return Status::ok();
-}
-
-}  // namespace
 
 omnesResult_t omnesGetVersion(int* version) {
   return guard([&] {

@@ -36,7 +36,7 @@ class FirstCause {
 Status joinCaught(const JoinPlan& plan, omnesComm_t* comm,
                   const std::shared_ptr<base::EventFd>& abort) {
   try {
-    return joinNow(plan, comm, abort);
+    return joinNow(plan, comm, {abort, abort->fd()});
   } catch (const std::bad_alloc&) {
     return Status(Code::kSystemError, "out of memory");
   }
@@ -44,11 +44,18 @@ Status joinCaught(const JoinPlan& plan, omnesComm_t* comm,
 
 }  // namespace
 
-Status joinNow(const JoinPlan& plan, omnesComm_t* comm, std::shared_ptr<base::EventFd> abort) {
-  OMNES_ASSIGN_OR_RETURN(
-      std::unique_ptr<Communicator> made,
-      Communicator::join(plan.point, plan.rank, plan.nranks, plan.settings, std::move(abort)));
-  *comm = makeHandle(std::move(made));
+JoinPlan planAt(core::bootstrap::MeetingPoint point, int32_t rank, int32_t nranks,
+                core::CommSettings settings) {
+  return {rank, nranks,
+          [point = std::move(point), rank, nranks,
+           settings = std::move(settings)](const core::AbortSignal& abort) {
+            return Communicator::join(point, rank, nranks, settings, abort);
+          }};
+}
+
+Status joinNow(const JoinPlan& plan, omnesComm_t* comm, const core::AbortSignal& abort) {
+  OMNES_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made, plan.make(abort));
+  *comm = made == nullptr ? nullptr : makeHandle(std::move(made));
   return Status::ok();
 }
 
@@ -113,10 +120,14 @@ Status Joining::start(JoinPlan plan, omnesComm_t* comm) {
 void Joining::run(const JoinPlan& plan, omnesComm_t comm) {
   Status result;
   try {
-    auto made = Communicator::join(plan.point, plan.rank, plan.nranks, plan.settings, abort_);
+    auto made = plan.make({abort_, abort_->fd()});
     result = made.status();
     const std::lock_guard<std::mutex> lock(comm->mutex);
-    if (made.isOk()) comm->communicator = std::move(made).value();
+    if (made.isOk()) {
+      comm->communicator = std::move(made).value();
+      comm->rank = comm->communicator->rank();
+      comm->nranks = comm->communicator->nranks();
+    }
   } catch (const std::bad_alloc&) {
     result = Status(Code::kSystemError, "out of memory");
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -15,15 +16,18 @@ namespace omnes::api {
 
 // Everything that a rank needs to join; arguments have been checked.
 struct JoinPlan {
-  core::bootstrap::MeetingPoint point;
+  // As far as they are known beforehand, for queries while it joins.
   int32_t rank = 0;
   int32_t nranks = 1;
-  core::CommSettings settings;
+  // Null without an error: this rank gets no communicator (a split without a colour).
+  std::function<base::Result<std::unique_ptr<core::Communicator>>(const core::AbortSignal&)> make;
 };
+// The plan to meet the others at a point.
+JoinPlan planAt(core::bootstrap::MeetingPoint point, int32_t rank, int32_t nranks,
+                core::CommSettings settings);
 
-// Joins in this thread. *comm is set only on success. abort as Communicator::join().
-base::Status joinNow(const JoinPlan& plan, omnesComm_t* comm,
-                     std::shared_ptr<base::EventFd> abort = nullptr);
+// Joins in this thread. *comm is set only on success.
+base::Status joinNow(const JoinPlan& plan, omnesComm_t* comm, const core::AbortSignal& abort = {});
 
 // The ranks join side by side, each in a thread of its own; all succeed or none is left: the first
 // that fails ends the others. comms[i] belongs to plans[i].

@@ -1,5 +1,6 @@
 // Checks of each plan alone, before anything is unrolled. Limits keep hostile plans from eating
 // memory.
+#include <cstdlib>
 #include <numeric>
 #include <string>
 
@@ -24,6 +25,26 @@ struct Place {
   size_t index;
   const Step& step() const { return plan.lanes[lane].steps[index]; }
 };
+
+// Whether a rank's chunks have room in slots of exchange streams, which are short, or only in
+// others.
+enum class Slots : uint8_t { kNone, kShort, kLong };
+Slots slotsOf(const Plan& plan) {
+  Slots found = Slots::kNone;
+  for (const Lane& lane : plan.lanes) {
+    for (const Step& step : lane.steps) {
+      if (step.kind != Step::Kind::kMove) continue;
+      for (const auto* refs : {&step.sources, &step.sinks}) {
+        for (const Ref& ref : *refs) {
+          if (ref.kind != Ref::Kind::kLink) continue;
+          if (ref.stream % kStreamsPerLane == kStreamExchange) return Slots::kShort;
+          found = Slots::kLong;
+        }
+      }
+    }
+  }
+  return found;
+}
 
 class FormCheck {
  public:
@@ -59,6 +80,7 @@ class FormCheck {
 Status FormCheck::checkSet() const {
   const Plan& first = plans_[0];
   if (plans_.size() > static_cast<size_t>(kMaxRanks)) return bad("more than 65536 ranks");
+  Slots slots = Slots::kNone;
   for (size_t rank = 0; rank < plans_.size(); ++rank) {
     const Plan& plan = plans_[rank];
     const std::string name = "the plan at position " + std::to_string(rank);
@@ -78,6 +100,11 @@ Status FormCheck::checkSet() const {
       return bad(name + " has another number of lanes than rank 0's");
     base::Status status = checkPlan(plan);
     if (!status.isOk()) return status;
+    // Each rank cuts its slices by the shortest slot that it uses, and all must cut alike.
+    const Slots own = slotsOf(plan);
+    if (slots == Slots::kNone) slots = own;
+    if (own != Slots::kNone && own != slots)
+      return bad(name + " has chunks on exchange streams, or none, unlike ranks before it");
   }
   return Status::ok();
 }
@@ -187,13 +214,25 @@ bool areDifferent(const Run& run, int32_t modulus) {
   return run.count >= 1 && run.count <= modulus / std::gcd(int64_t{run.stride}, int64_t{modulus});
 }
 
+// The same of a run in groups, by what plan.h asks for: one behind the other and once around at
+// most.
+bool areGroupsApart(const Run& run, int32_t modulus) {
+  const int64_t stride = std::abs(int64_t{run.stride});
+  const int64_t jump = std::abs(int64_t{run.jump});
+  if (run.count < 1 || run.group < 1 || stride == 0) return false;
+  if (run.group > 1 && (run.stride < 0) != (run.jump < 0)) return false;
+  const int64_t before = (run.count - 1) / run.group;  // groups before the last
+  const int64_t last = run.count - before * run.group;
+  return stride * (run.group - 1) < jump && jump * before + stride * (last - 1) < modulus;
+}
+
 Status FormCheck::checkRef(const Place& place, const Ref& ref, bool isSink) const {
   const Plan& plan = place.plan;
   if (ref.mark > Mark::kPartial) return bad(place, toText(ref) + ": unknown mark");
   if (ref.kind == Ref::Kind::kLink) {
     if (ref.stream >= kStreamsPerLane * kMaxLanes)
       return bad(place, toText(ref) + ": no such stream");
-    if (!areDifferent(ref.run, plan.nranks))
+    if (ref.run.group != 0 || !areDifferent(ref.run, plan.nranks))
       return bad(place, toText(ref) + ": not a set of different peers");
     const uint8_t base = ref.stream % kStreamsPerLane;
     if (isSink && ref.run.count > 1 && (base == kStreamScatter || base == kStreamSignal))
@@ -208,8 +247,12 @@ Status FormCheck::checkRef(const Place& place, const Ref& ref, bool isSink) cons
   if (modulus < 1) return bad(place, toText(ref) + ": this rank has no such space");
   if (isSink && ref.space == Space::kInput) return bad(place, toText(ref) + ": writes its input");
   // Each extent at most once, so that operands of one step can only overlap block on block.
-  const bool isRun =
-      ref.run.count == 1 || (areDifferent(ref.run, modulus) && areDifferent(ref.run, plan.blocks));
+  bool isRun = ref.run.count == 1;
+  if (ref.run.group != 0) {
+    isRun = modulus % plan.blocks == 0 && areGroupsApart(ref.run, plan.blocks);
+  } else if (!isRun) {
+    isRun = areDifferent(ref.run, modulus) && areDifferent(ref.run, plan.blocks);
+  }
   return isRun ? Status::ok() : bad(place, toText(ref) + ": not a run of different blocks");
 }
 

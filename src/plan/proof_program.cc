@@ -36,6 +36,25 @@ int32_t directionOf(const Plan& plan, Space space) {
   return plan.collective == Collective::kAllToAll && space == Space::kOutput ? -1 : 1;
 }
 
+// From the end of a group to the next.
+int64_t hopOf(const Run& run) {
+  return run.group > 0 ? run.jump - int64_t{run.stride} * (run.group - 1) : 0;
+}
+
+Extents extentsOf(const Plan& plan, const Ref& ref, int32_t firstBlock) {
+  const int32_t direction = directionOf(plan, ref.space);
+  Extents extents{extentOf(plan, ref.space, firstBlock),
+                  positive(int64_t{ref.run.stride} * direction, plan.blocks), ref.run.count,
+                  ref.run.group, positive(hopOf(ref.run) * direction, plan.blocks)};
+  // One way to say it: no stride for one extent, no groups where they make no difference.
+  if (extents.count == 1) extents.stride = 0;
+  if (extents.group == 1 && extents.count > 1) extents.stride = extents.hop;
+  if (extents.group == 1 || extents.group >= extents.count || extents.stride == extents.hop)
+    extents.group = 0;
+  if (extents.group == 0) extents.hop = 0;
+  return extents;
+}
+
 class Compiler {
  public:
   Compiler(LinkTable* table, Program* program) : table_(*table), program_(*program) {}
@@ -136,10 +155,7 @@ Status Compiler::addExtents(Operation* operation, uint32_t number) {
     for (const Ref& ref : *refs) {
       if (ref.kind != Ref::Kind::kSlice) continue;
       const Blocks blocks = blocksOf(plan, ref, operation->iteration);
-      const int64_t stride = int64_t{ref.run.stride} * directionOf(plan, ref.space);
-      Extents extents{extentOf(plan, ref.space, blocks.first), positive(stride, plan.blocks),
-                      ref.run.count};
-      if (ref.run.count == 1) extents.stride = 0;
+      const Extents extents = extentsOf(plan, ref, blocks.first);
       const int64_t last = blocks.first + int64_t{ref.run.stride} * (ref.run.count - 1);
       if (blocks.modulus % plan.blocks != 0 && (last < 0 || last >= blocks.modulus) &&
           ref.run.count > 1)
@@ -325,7 +341,8 @@ Status compile(std::span<const Plan> plans, bool inPlace, int32_t lane, LinkTabl
 
 Blocks blocksOf(const Plan& plan, const Ref& ref, int32_t iteration) {
   const int32_t modulus = blockCount(plan, ref.space);
-  return {valueOf(ref.run.start, iteration, modulus), positive(ref.run.stride, modulus), modulus};
+  return {valueOf(ref.run.start, iteration, modulus), positive(ref.run.stride, modulus), modulus,
+          ref.run.group, positive(hopOf(ref.run), modulus)};
 }
 
 int32_t cellOf(const Plan& plan, bool inPlace, Space space, int32_t block) {

@@ -13,8 +13,8 @@ namespace {
 
 using base::Status;
 
-constexpr int64_t kMaxCells = int64_t{1} << 24;        // of one band
-constexpr int64_t kMaxTouches = int64_t{1} << 28;      // blocks times operands of one slice
+constexpr int64_t kMaxCells = int64_t{1} << 24;    // of one band
+constexpr int64_t kMaxTouches = int64_t{1} << 30;  // blocks times operands of one slice: some 10 s
 constexpr int64_t kMaxRankTouches = int64_t{1} << 24;  // the same of one rank
 
 enum class State : uint8_t { kPoison, kContribution, kPartial, kFinished };
@@ -185,9 +185,7 @@ class Replay {
   Status finishBand(bool* sameOrder);
   Value* cell(const Plan& plan, Space space, int32_t block);
   int32_t extentAt(const Operation& operation, int32_t position) const {
-    return static_cast<int32_t>(
-        (operation.extents.first + int64_t{operation.extents.stride} * position) %
-        program_.plans[0].blocks);
+    return operation.extents.at(position, program_.plans[0].blocks);
   }
 
   const Program& program_;
@@ -290,12 +288,13 @@ Value* Replay<Value>::cell(const Plan& plan, Space space, int32_t block) {
 template <typename Value>
 void Replay<Value>::selectPositions(const Operation& operation) {
   positions_.clear();
-  int32_t extent = operation.extents.first;
-  const int32_t blocks = program_.plans[0].blocks;
-  for (int32_t position = 0; position < operation.extents.count; ++position) {
+  const Extents& extents = operation.extents;
+  const Blocks walk{extents.first, extents.stride, program_.plans[0].blocks, extents.group,
+                    extents.hop};
+  int32_t extent = walk.first;
+  for (int32_t position = 0; position < extents.count; ++position) {
     if (extent >= low_ && extent < high_) positions_.push_back(position);
-    extent += operation.extents.stride;
-    if (extent >= blocks) extent -= blocks;
+    extent = walk.next(extent, position);
   }
 }
 
@@ -350,6 +349,14 @@ Status Replay<Value>::consume(uint32_t number, const Ref& source, size_t positio
                     (isPartial ? nameOf(State::kPartial) : nameOf(State::kContribution)) +
                     ", found " + nameOf(state) + " of " + value.text(program_.plans[0]));
   }
+  // PreMulSum scales and widens a contribution when it leaves its owner's input. From then on only
+  // a reduction may take it, since whoever passes it on cannot tell it from a result.
+  if (state == State::kContribution && operation.step->op == Op::kNone &&
+      (source.kind == Ref::Kind::kLink || source.space != Space::kInput) &&
+      isReduction(program_.plans[0].collective))
+    return fail(program_, Property::kValues,
+                nameOf(program_, number) + ": " + toText(source) +
+                    " passes on another's contribution untouched; add it instead, also alone");
   if (isFirst_) {
     result_[position] = value;
   } else {
@@ -368,7 +375,7 @@ Status Replay<Value>::addSlice(uint32_t number, const Ref& source) {
   int32_t block = blocks.first;
   int32_t at = 0;
   for (size_t i = 0; i < positions_.size(); ++i) {
-    for (; at < positions_[i]; ++at) block = blocks.next(block);
+    for (; at < positions_[i]; ++at) block = blocks.next(block, at);
     const Value* value = &leaf;
     if (source.space != Space::kInput) {
       value = cell(plan, source.space, block);
@@ -421,7 +428,7 @@ Status Replay<Value>::put(uint32_t number, const Ref& sink, uint32_t out) {
   int32_t block = blocks.first;
   int32_t at = 0;
   for (size_t i = 0; i < positions_.size(); ++i) {
-    for (; at < positions_[i]; ++at) block = blocks.next(block);
+    for (; at < positions_[i]; ++at) block = blocks.next(block, at);
     *cell(plan, sink.space, block) = result_[i];
   }
   return Status::ok();

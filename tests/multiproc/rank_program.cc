@@ -13,8 +13,8 @@ namespace omnes::tests::scenarios {
 namespace {
 
 const Scenario* find(const char* name) {
-  for (const auto& table :
-       {callScenarios(), mismatchScenarios(), abortScenarios(), forkScenarios(), endScenarios()})
+  for (const auto& table : {callScenarios(), mismatchScenarios(), abortScenarios(), forkScenarios(),
+                            endScenarios(), shrinkScenarios()})
     for (const Scenario& scenario : table)
       if (std::strcmp(scenario.name, name) == 0) return &scenario;
   return nullptr;

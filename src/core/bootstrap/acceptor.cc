@@ -70,13 +70,20 @@ Result<std::unique_ptr<Acceptor>> Acceptor::listen(AcceptorOptions options,
   OMNES_RETURN_IF_ERROR(initCrypto());
   OMNES_ASSIGN_OR_RETURN(ListeningSocket socket,
                          listenOn(options.address, options.listen, savedErrno));
+  options.address = std::move(socket.address);
+  return adopt(std::move(socket.fd), std::move(options), clock);
+}
+
+Result<std::unique_ptr<Acceptor>> Acceptor::adopt(base::UniqueFd listener, AcceptorOptions options,
+                                                  const base::Clock& clock) {
+  OMNES_RETURN_IF_ERROR(initCrypto());
   OMNES_ASSIGN_OR_RETURN(base::Epoll epoll, base::Epoll::open());
   std::unique_ptr<Acceptor> acceptor(
       new Acceptor(std::move(options), std::move(epoll), clock));  // NOLINT: private constructor
   OMNES_RETURN_IF_ERROR(
-      acceptor->epoll_.add(socket.fd.get(), EPOLLIN, static_cast<uint64_t>(socket.fd.get())));
-  acceptor->listener_ = std::move(socket.fd);
-  acceptor->address_ = std::move(socket.address);
+      acceptor->epoll_.add(listener.get(), EPOLLIN, static_cast<uint64_t>(listener.get())));
+  acceptor->listener_ = std::move(listener);
+  acceptor->address_ = acceptor->options_.address;
   return acceptor;
 }
 
@@ -235,6 +242,13 @@ void Acceptor::stopListening() {
   pending_.clear();
   listener_.reset();
   listenerPaused_ = false;
+}
+
+base::UniqueFd Acceptor::takeListener() {
+  pending_.clear();
+  listenerPaused_ = false;
+  if (listener_.isOpen()) (void)epoll_.remove(listener_.get());  // watched by nobody else
+  return std::move(listener_);
 }
 
 }  // namespace omnes::core::bootstrap

@@ -71,6 +71,10 @@ class Acceptor {
   static base::Result<std::unique_ptr<Acceptor>> listen(AcceptorOptions options,
                                                         const base::Clock& clock,
                                                         int* savedErrno = nullptr);
+  // The same with a socket that listens already (options.address is its address).
+  static base::Result<std::unique_ptr<Acceptor>> adopt(base::UniqueFd listener,
+                                                       AcceptorOptions options,
+                                                       const base::Clock& clock);
   ~Acceptor();
 
   const std::string& address() const { return address_; }
@@ -86,6 +90,9 @@ class Acceptor {
   bool isOutOfDescriptors() const;
   // The address is free for others from here on; unproven connections are dropped.
   void stopListening();
+  // As stopListening(), but the listening socket lives on in the result: connections wait in its
+  // queue.
+  base::UniqueFd takeListener();
 
   const AcceptorCounters& counters() const { return counters_; }
   size_t unproven() const { return pending_.size(); }

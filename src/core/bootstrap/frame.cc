@@ -12,7 +12,7 @@ using base::Result;
 using base::Status;
 
 bool isKnown(uint16_t type) {
-  return type >= 1 && type <= static_cast<uint16_t>(FrameType::kEntered);
+  return type >= 1 && type <= static_cast<uint16_t>(FrameType::kDecided);
 }
 
 // Anything a peer may send becomes one of our codes; unknown ones read as "remote error".

@@ -32,6 +32,9 @@ enum class FrameType : uint16_t {
   kFailed = 7,   // host -> rank: the meeting has failed: code, text; the last frame
   kEntered = 8,  // what `rank` is doing: argument = the rank it is for, kNoRank = all others;
                  // payload is the communicator's. Passed on as far as there is room: it is repeated
+  kReport = 9,   // council: what `rank` brings; argument = milliseconds left; payload: a Report
+  kKnock = 10,   // council: the same without a blob, from who presides to who is late
+  kDecided = 11,  // council: the end, after the blobs of all who take part; payload: a Decision
 };
 
 struct Frame {

@@ -88,6 +88,8 @@ class LocalListener {
   base::Result<LocalChannel> accept(uint32_t peer, const WaitLimits& limits);
   // Lets rank `peer` connect again, after its channel has gone.
   void forget(uint32_t peer) { acceptor_->forget(peer); }
+  // Ends this listener; its socket goes on (Acceptor::takeListener).
+  base::UniqueFd takeSocket() { return acceptor_->takeListener(); }
 
  private:
   explicit LocalListener(std::unique_ptr<Acceptor> acceptor) : acceptor_(std::move(acceptor)) {}

@@ -3,6 +3,8 @@
 #include <sodium.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "core/bootstrap/meeting_host.h"
 #include "core/bootstrap/socket_address.h"
@@ -94,6 +96,31 @@ Result<MeetingPoint> MeetingPoint::fromJob(std::string_view jobId, const SecretS
       "unix:@omnes-job-" + std::to_string(::geteuid()) + "-" + std::to_string(hashText(material));
   point.isHostedByRankZero = true;
   OMNES_RETURN_IF_ERROR(takeSecret(secret, material, "the launcher's job", &point));
+  return point;
+}
+
+void MeetingPoint::addKey(const Secret& other) {
+  std::array<uint8_t, 2 * Secret::kBytes> both;
+  const auto mine = peerSecret().bytes();
+  std::copy(mine.begin(), mine.end(), both.begin());
+  std::copy(other.bytes().begin(), other.bytes().end(), both.begin() + Secret::kBytes);
+  ownPeerSecret = Secret::derive("omnes several ids", both);
+  hasPeerSecret = true;
+  ::sodium_memzero(both.data(), both.size());
+}
+
+MeetingPoint MeetingPoint::derived(const Secret& parent, std::string_view nonce,
+                                   std::string_view label, std::string address) {
+  MeetingPoint point;
+  point.address = std::move(address);
+  point.commId = hashText("omnes derived\n" + std::string(nonce) + std::string(label));
+  point.isDerived = true;
+  std::string material;
+  material.reserve(Secret::kBytes + nonce.size() + label.size());  // no copy stays behind
+  material.append(reinterpret_cast<const char*>(parent.bytes().data()), Secret::kBytes);
+  material.append(nonce).append(label);
+  point.secret = Secret::derive("omnes derived communicator", bytesOf(material));
+  ::sodium_memzero(material.data(), material.size());
   return point;
 }
 

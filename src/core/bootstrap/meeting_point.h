@@ -36,13 +36,28 @@ struct MeetingPoint {
   // The key can be computed by anyone who knows the address and the user: stops strays, not
   // attackers.
   bool isSecretDerived = false;
+  // Made out of another communicator: its host has listened since before the others knew of it, so
+  // nobody listening means that it has died.
+  bool isDerived = false;
   uint32_t wireVersion = kWireVersion;  // for tests
+
+  // Connections between ranks are proven with a key that has this one in it as well; the host knows
+  // nothing of it.
+  void addKey(const Secret& other);
+  // The key of connections between ranks.
+  const Secret& peerSecret() const { return hasPeerSecret ? ownPeerSecret : secret; }
+  Secret ownPeerSecret = {};
+  bool hasPeerSecret = false;
 
   // Starts no host. Errors as UniqueId::decode.
   static base::Result<MeetingPoint> fromUniqueId(std::span<const uint8_t, kUniqueIdBytes> id);
   // host:port, [ip6]:port, name:port, or unix:@name. kInvalidUsage: bad form, bad secret file, or
   // no secret although one is required.
   static base::Result<MeetingPoint> fromCommId(std::string_view text, const SecretSettings& secret);
+  // Of ranks that have `parent`'s key in common: key and number follow from it, from `nonce`, which
+  // is fresh, and from `label`, which says who they are. Nothing of the key is ever sent.
+  static MeetingPoint derived(const Secret& parent, std::string_view nonce, std::string_view label,
+                              std::string address);
   // All ranks on this host: an abstract socket named by the launcher's job and the user.
   static base::Result<MeetingPoint> fromJob(std::string_view jobId, const SecretSettings& secret);
 };

@@ -20,8 +20,6 @@ constexpr Duration kLongestPause = std::chrono::milliseconds(50);
 // asks at once.
 constexpr Duration kFirstPatience = std::chrono::milliseconds(250);
 constexpr Duration kLongestPatience = std::chrono::seconds(4);
-// What a listener that was there a moment ago may say in passing, e.g. when its queue is full.
-constexpr Duration kRefusalGrace = std::chrono::seconds(1);
 
 // Until the deadline: these may end by themselves.
 bool isPassing(int error) {
@@ -107,7 +105,7 @@ Status OutgoingLink::prove(TimePoint now) {
   if (proof_->refusal() == Refusal::kDuplicate && wasLost_) {
     trouble_ = proof_->status().message();
     duplicateSince_ = std::min(duplicateSince_, now);
-    if (now - duplicateSince_ < kRefusalGrace) {
+    if (now - duplicateSince_ < refusalGrace_) {
       pause(now);
       return Status::ok();
     }
@@ -120,7 +118,7 @@ Status OutgoingLink::retry(int error, TimePoint now) {
   trouble_ = cause.message();
   if (isRefusal(error)) {
     refusedSince_ = std::min(refusedSince_, now);
-    if (now - refusedSince_ >= kRefusalGrace) {
+    if (now - refusedSince_ >= refusalGrace_) {
       return Status(Code::kRemoteError,
                     trouble_ + (error == ECONNREFUSED ? ": nobody listens there any more"
                                                       : ": this host has no route to it"));

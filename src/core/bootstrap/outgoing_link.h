@@ -24,8 +24,11 @@ class OutgoingLink {
   enum class State : uint8_t { kPausing, kConnecting, kProving, kDone };
 
   // `address` is numeric. Precondition: initCrypto() has succeeded.
-  OutgoingLink(const Secret& secret, const ProofIdentity& identity, const SocketAddress& address)
-      : secret_(secret), identity_(identity), address_(address) {}
+  // `refusalGrace`: how long a refusal is no answer yet; a listener that was there a moment ago may
+  // refuse in passing.
+  OutgoingLink(const Secret& secret, const ProofIdentity& identity, const SocketAddress& address,
+               base::Duration refusalGrace = std::chrono::seconds(1))
+      : secret_(secret), identity_(identity), address_(address), refusalGrace_(refusalGrace) {}
 
   State state() const { return state_; }
   uint32_t peer() const { return identity_.to; }
@@ -52,6 +55,7 @@ class OutgoingLink {
   const Secret secret_;
   const ProofIdentity identity_;
   const SocketAddress address_;
+  const base::Duration refusalGrace_;
   State state_ = State::kPausing;
   base::UniqueFd fd_;
   std::optional<ProofInitiator> proof_;

@@ -52,6 +52,8 @@ class PeerNetwork {
       const WaitLimits& limits);
   // Takes no more connections; those that were handed out live on.
   void close() { acceptor_->stopListening(); }
+  // The same, but the socket goes on (Acceptor::takeListener).
+  base::UniqueFd takeSocket() { return acceptor_->takeListener(); }
 
   const AcceptorCounters& counters() const { return acceptor_->counters(); }
 

@@ -32,7 +32,7 @@ namespace omnes::core::bootstrap {
 
 // What a connection is for. Values are on the wire. Two ranks may have several TCP connections:
 // socket i is of kind kTcp + i, so that each of them is proven to be the one it says it is.
-enum class LinkKind : uint32_t { kMeeting = 1, kShm = 2, kTcp = 16 };
+enum class LinkKind : uint32_t { kMeeting = 1, kShm = 2, kReport = 3, kKnock = 4, kTcp = 16 };
 inline constexpr uint32_t kMaxSocketsPerPeer = 16;
 // Precondition: socket < kMaxSocketsPerPeer.
 constexpr LinkKind tcpKind(uint32_t socket) {

@@ -154,6 +154,8 @@ Result<bool> Rendezvous::tryConnect(const WaitLimits& wait, base::Duration patie
   ConnectAttempt attempt = std::move(connected).value();
   if (attempt.error != 0) {
     // EAGAIN: more ranks come at once than the kernel queues.
+    if (attempt.error == ECONNREFUSED && point_.isDerived)
+      return Status(Code::kRemoteError, "the rank that hosts " + hostName() + " died");
     if (attempt.error == ECONNREFUSED && !point_.isHostedByRankZero) {
       return Status(Code::kInvalidUsage, "nobody listens at " + point_.address +
                                              " any more: the unique id is spent, or the process "
@@ -367,9 +369,12 @@ ControlEvent Rendezvous::onHostLost() {
   const std::vector<uint32_t> lost = lostWithHost();
   // A process without ranks, or whose ranks have all left, may end: only its news are missed.
   if (lost.empty()) return {ControlEvent::Kind::kHostEnded, kNoRank, Status::ok()};
-  return {ControlEvent::Kind::kGone, lost.front(),
-          Status(Code::kRemoteError, formatRanks(lost) + (lost.size() == 1 ? " is" : " are") +
-                                         " gone: the process that also hosted the meeting died")};
+  const Status death(Code::kRemoteError,
+                     formatRanks(lost) + (lost.size() == 1 ? " is" : " are") +
+                         " gone: the process that also hosted the meeting died");
+  for (size_t i = 1; i < lost.size(); ++i)
+    inbox_.push_back({ControlEvent::Kind::kGone, lost[i], death});
+  return {ControlEvent::Kind::kGone, lost.front(), death};
 }
 
 std::optional<ControlEvent> Rendezvous::receiveControl() {

@@ -100,6 +100,29 @@ Result<Secret> Secret::fromFile(const std::string& path) {
   return secret;
 }
 
+std::string seal(const Secret& key, std::string_view purpose, std::span<const uint8_t> plain) {
+  const Secret own = Secret::derive(purpose, key.bytes());
+  std::string out(crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES + plain.size(), '\0');
+  auto* bytes = reinterpret_cast<uint8_t*>(out.data());
+  fillRandom({bytes, crypto_secretbox_NONCEBYTES});
+  ::crypto_secretbox_easy(bytes + crypto_secretbox_NONCEBYTES, plain.data(), plain.size(), bytes,
+                          own.bytes().data());
+  return out;
+}
+
+Result<std::string> unseal(const Secret& key, std::string_view purpose, std::string_view sealed) {
+  constexpr size_t kOverhead = crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES;
+  const Secret own = Secret::derive(purpose, key.bytes());
+  const auto* bytes = reinterpret_cast<const uint8_t*>(sealed.data());
+  std::string plain(sealed.size() < kOverhead ? 0 : sealed.size() - kOverhead, '\0');
+  if (sealed.size() < kOverhead ||
+      ::crypto_secretbox_open_easy(
+          reinterpret_cast<uint8_t*>(plain.data()), bytes + crypto_secretbox_NONCEBYTES,
+          sealed.size() - crypto_secretbox_NONCEBYTES, bytes, own.bytes().data()) != 0)
+    return Status(Code::kRemoteError, "another rank sent an id that cannot be read");
+  return plain;
+}
+
 uint64_t hashText(std::string_view text) {
   uint8_t digest[crypto_hash_sha256_BYTES];
   ::crypto_hash_sha256(digest, reinterpret_cast<const uint8_t*>(text.data()), text.size());

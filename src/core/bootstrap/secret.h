@@ -41,6 +41,12 @@ class Secret {
   std::array<uint8_t, kBytes> bytes_{};
 };
 
+// What only those can read who have the same key; `purpose` keeps uses of one key apart.
+std::string seal(const Secret& key, std::string_view purpose, std::span<const uint8_t> plain);
+// kRemoteError: it was not sealed so, or has been changed. The result is the caller's to wipe.
+base::Result<std::string> unseal(const Secret& key, std::string_view purpose,
+                                 std::string_view sealed);
+
 // 64 bits of SHA-256 over the text: a public name, not a key.
 uint64_t hashText(std::string_view text);
 

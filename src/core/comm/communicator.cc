@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/cpus.h"
@@ -35,7 +36,7 @@ std::string familyKey(const bootstrap::MeetingPoint& point, const std::vector<Pe
 Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::MeetingPoint& point,
                                                          int32_t rank, int32_t nranks,
                                                          const CommSettings& settings,
-                                                         std::shared_ptr<base::EventFd> abort) {
+                                                         AbortSignal abort, bool* mayHaveFormed) {
   const Deadline deadline = Deadline::afterMs(clock(), settings.initTimeoutMs);
   // What may be lacking for reasons of this rank's own comes before the others count on it.
   OMNES_ASSIGN_OR_RETURN(const std::shared_ptr<Service> service, Service::get());
@@ -43,8 +44,15 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::Meetin
   std::unique_ptr<Communicator> made(
       new Communicator(rank, nranks, settings, std::move(wake)));  // private
   made->joinAbort_ = std::move(abort);
-  const int abortFd = made->joinAbort_ ? made->joinAbort_->fd() : -1;
-  OMNES_ASSIGN_OR_RETURN(made->wiring_, wire(point, rank, nranks, settings, deadline, abortFd));
+  OMNES_ASSIGN_OR_RETURN(made->wiring_, wire(point, rank, nranks, settings, deadline,
+                                             made->joinAbort_.fd, mayHaveFormed));
+  OMNES_ASSIGN_OR_RETURN(made->roster_,
+                         Roster::make({.secret = point.peerSecret(),
+                                       .commId = point.commId,
+                                       .rank = rank,
+                                       .peers = made->wiring_.peers,
+                                       .addresses = std::move(made->wiring_.addresses),
+                                       .listener = std::move(made->wiring_.listener)}));
   made->family_ = Family::of(familyKey(point, made->wiring_.peers),
                              made->wiring_.rendezvous->ranksInProcessOf(made->rank_));
   made->member_ = made->family_->memberOf(rank);
@@ -55,7 +63,8 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::Meetin
                                           .peers = &made->wiring_.peers,
                                           .links = &made->wiring_.links,
                                           .board = made->board(),
-                                          .record = &made->execution_.record()}));
+                                          .record = &made->execution_.record(),
+                                          .roster = made->roster_.get()}));
   made->execution_.surround({.rank = rank,
                              .timeoutMs = settings.timeoutMs,
                              .links = &made->wiring_.links,
@@ -84,12 +93,14 @@ Communicator::Communicator(int32_t rank, int32_t nranks, const CommSettings& set
       nranks_(nranks),
       settings_(settings),
       wake_(std::move(wake)),
+      channels_(&wiring_.links, nranks),
       sequence_(std::make_shared<Sequence>(this)) {}
 
 Communicator::~Communicator() {
   close(Status(Code::kInvalidUsage, "the communicator was destroyed"));
   // First nobody listens any more: the end of the control connection is then no news.
   liveness_.reset();
+  if (roster_) roster_->end();
   if (wiring_.rendezvous) wiring_.rendezvous->goodbye();
 }
 
@@ -105,16 +116,34 @@ Result<const OperationCache::Pointer*> Communicator::prepared(const Shape& shape
 }
 
 Result<const OperationCache::Pointer*> Communicator::prepareNew(const Shape& shape) {
+  OMNES_ASSIGN_OR_RETURN(Prepared made, prepareBy(shape, shape, nullptr));
+  return cache_.insert(std::move(made));
+}
+
+Result<const OperationCache::Pointer*> Communicator::preparedVector(const Shape& shape,
+                                                                    const VectorLayout& layout) {
+  if (const OperationCache::Pointer* found = vectorCache_.find(shape, layout)) return found;
+  Shape even = shape;
+  even.collective = shape.collective == plan::Collective::kAllGatherV
+                        ? plan::Collective::kAllGather
+                        : plan::Collective::kReduceScatter;
+  even.count = *std::max_element(layout.counts.begin(), layout.counts.end());
+  OMNES_ASSIGN_OR_RETURN(Prepared made, prepareBy(shape, even, &layout));
+  return vectorCache_.insert(std::move(made), layout);
+}
+
+Result<Prepared> Communicator::prepareBy(const Shape& shape, const Shape& even,
+                                         const VectorLayout* layout) {
   // Links are opened here, and used by drivers.
   const auto undriven = sequence_->stopDrivers();
   const LinkLookup links = [this](const transports::LinkShape& link) {
     return wiring_.links.open(link);
   };
   Status last(Code::kNotSupported, "no algorithm does this");
-  const Candidates choice = candidates(settings_.rules, shape, job_);
+  const Candidates choice = candidates(settings_.rules, even, job_);
   for (size_t i = 0; i < choice.algorithms.size(); ++i) {
     const algorithms::Algorithm* algorithm = choice.algorithms[i];
-    auto made = prepare(algorithm->make(job_.request(rank_, shape.root)), shape, links);
+    auto made = prepare(algorithm->make(job_.request(rank_, shape.root)), shape, links, layout);
     if (!made.isOk()) {
       last = made.status();
       OMNES_LOG_INFO(Tuning, "rank %d: %s of %llu %s not by %.*s: %.*s", rank_,
@@ -133,7 +162,7 @@ Result<const OperationCache::Pointer*> Communicator::prepareNew(const Shape& sha
                    base::nameOf(shape.type).data(), static_cast<int>(algorithm->name.size()),
                    algorithm->name.data(), static_cast<unsigned long long>(made->slices),
                    choice.refused.empty() ? "" : "; ", choice.refused.c_str());
-    return cache_.insert(std::move(made).value());
+    return made;
   }
   return last;
 }
@@ -151,10 +180,29 @@ Status Communicator::run(const Shape& shape, const Reducer& reducer, const CallB
   if (failure_.isSet()) [[unlikely]]
     return failure_.status();
   OMNES_ASSIGN_OR_RETURN(const OperationCache::Pointer* prepared, this->prepared(shape));
+  return runPrepared(**prepared, Call{shape, nextNumber(shape.collective)}, buffers,
+                     reducer.scalarBits);
+}
+
+Status Communicator::runVector(const Shape& shape, const Reducer& reducer,
+                               const CallBuffers& buffers, const VectorLayout& layout) {
+  OMNES_RETURN_IF_ERROR(failure_.status());
+  OMNES_ASSIGN_OR_RETURN(const OperationCache::Pointer* prepared, preparedVector(shape, layout));
+  return runPrepared(**prepared, Call{shape, nextNumber(shape.collective), hashOf(layout.counts)},
+                     buffers, reducer.scalarBits);
+}
+
+Status Communicator::runPrepared(const Prepared& prepared, const Call& call,
+                                 const CallBuffers& buffers, uint64_t scalarBits) {
   const base::ScopedFloatingPointMode mode;
-  const Progress progress = execution_.start(**prepared, Call{shape, ++sequenceNumber_}, buffers,
-                                             reducer.scalarBits, storesNonTemporally());
+  const Progress progress =
+      execution_.start(prepared, call, buffers, scalarBits, storesNonTemporally());
+  return end(progress);
+}
+
+Status Communicator::end(Progress progress) {
   member_->note(sequenceNumber_);
+  member_->noteBegun(calls_);
   if (progress != Progress::kDone) {
     const Status status = drive(progress);
     if (!status.isOk()) [[unlikely]] {
@@ -168,6 +216,24 @@ Status Communicator::run(const Shape& shape, const Reducer& reducer, const CallB
   return Status::ok();
 }
 
+Status Communicator::runMessages(const Shape& shape, std::span<const Message> messages) {
+  OMNES_RETURN_IF_ERROR(failure_.status());
+  OMNES_RETURN_IF_ERROR(prepareMessages(shape, messages, &inlineMessages_));
+  const Call call{shape, nextNumber(shape.collective)};
+  return end(execution_.startMessages(&inlineMessages_, call, storesNonTemporally()));
+}
+
+Status Communicator::prepareMessages(const Shape& shape, std::span<const Message> messages,
+                                     MessageSet* set) {
+  for (const Message& message : messages) {
+    if (message.peer == rank_ || channels_.find(message.isSend, message.peer) != nullptr) continue;
+    // Links are opened here, and used by drivers.
+    const auto undriven = sequence_->stopDrivers();
+    OMNES_RETURN_IF_ERROR(channels_.open(message.isSend, message.peer));
+  }
+  return set->prepare(shape.collective, rank_, messages, &channels_);
+}
+
 bool Communicator::storesNonTemporally() {
   return settings_.nonTemporal == base::Choice::kOn ||
          (settings_.nonTemporal == base::Choice::kAuto && execution_.peersAreFar());
@@ -177,18 +243,46 @@ Result<std::shared_ptr<Pending>> Communicator::makePending(const Shape& shape,
                                                            const Reducer& reducer,
                                                            const CallBuffers& buffers) {
   OMNES_ASSIGN_OR_RETURN(const OperationCache::Pointer* prepared, this->prepared(shape));
-  auto pending = std::make_shared<Pending>();
-  pending->sequence = sequence_;
+  std::shared_ptr<Pending> pending = pendingOf(shape);
   pending->prepared = *prepared;
-  pending->call.shape = shape;
   pending->buffers = buffers;
   pending->scalarBits = reducer.scalarBits;
+  return pending;
+}
+
+Result<std::shared_ptr<Pending>> Communicator::makePendingVector(const Shape& shape,
+                                                                 const Reducer& reducer,
+                                                                 const CallBuffers& buffers,
+                                                                 const VectorLayout& layout) {
+  OMNES_ASSIGN_OR_RETURN(const OperationCache::Pointer* prepared, preparedVector(shape, layout));
+  std::shared_ptr<Pending> pending = pendingOf(shape);
+  pending->prepared = *prepared;
+  pending->call.counts = hashOf(layout.counts);
+  pending->buffers = buffers;
+  pending->scalarBits = reducer.scalarBits;
+  return pending;
+}
+
+Result<std::shared_ptr<Pending>> Communicator::makePendingMessages(
+    const Shape& shape, std::span<const Message> messages) {
+  std::shared_ptr<Pending> pending = pendingOf(shape);
+  pending->messages = std::make_unique<MessageSet>();
+  OMNES_RETURN_IF_ERROR(prepareMessages(shape, messages, pending->messages.get()));
+  return pending;
+}
+
+std::shared_ptr<Pending> Communicator::pendingOf(const Shape& shape) {
+  auto pending = std::make_shared<Pending>();
+  pending->sequence = sequence_;
+  pending->call.shape = shape;
   pending->waitPolicy = waitPolicy_;
   return pending;
 }
 
 void Communicator::enqueue(const std::shared_ptr<Pending>& pending) {
-  pending->call.sequence = ++sequenceNumber_;
+  pending->call.sequence = nextNumber(pending->call.shape.collective);
+  // Before the sequence has it, or it might end before it begins.
+  member_->noteBegun(calls_);
   member_->noteEnqueued(sequenceNumber_);
   sequence_->add(pending);
 }
@@ -224,14 +318,21 @@ void Communicator::addPollFds(std::vector<pollfd>* fds) const {
 Status Communicator::lookForThreads() {
   if (!family_->hasSeveral()) return Status::ok();
   const uint64_t sequence = execution_.call().sequence;
-  if (lookedFor_ != sequence) {
-    lookedFor_ = sequence;
+  // Relaxed: written by whoever drives, which is this thread now.
+  const uint64_t now = completed_.load(std::memory_order_relaxed) + 1;
+  if (lookedFor_ != now) {
+    lookedFor_ = now;
     lookStart_ = clock().now();
     looks_ = 0;
   }
   // Reading /proc is dear: at the first look, then ever more rarely, but every 256 naps.
   const uint32_t look = looks_++;
   if ((look & (look - 1)) != 0 && look % 256 != 0) return Status::ok();
+  if (execution_.call().shape.collective == plan::Collective::kSendReceive) {
+    const MessageSet* messages = execution_.messages();
+    const auto isAwaited = [messages](int32_t rank) { return messages->waitsFor(rank); };
+    return family_->judgeMessages(rank_, isAwaited, lookStart_);
+  }
   // Every collective of this version needs a call of every rank.
   return family_->judge(rank_, sequence, lookStart_);
 }
@@ -246,6 +347,12 @@ void Communicator::fail(const Status& cause) {
 void Communicator::abort() {
   fail(
       Status(Code::kRemoteError, wiring_.peers[rank_].nameAs(rank_) + " aborted the communicator"));
+  roster_->end();
+  close(failure_.status());
+}
+
+void Communicator::revoke(const std::string& reason) {
+  fail(Status(Code::kInvalidUsage, wiring_.peers[rank_].nameAs(rank_) + " " + reason));
   close(failure_.status());
 }
 

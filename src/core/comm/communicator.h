@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +22,10 @@
 #include "core/comm/family.h"
 #include "core/comm/liveness.h"
 #include "core/comm/operation_cache.h"
+#include "core/comm/roster.h"
 #include "core/comm/sequence.h"
 #include "core/comm/settings.h"
+#include "core/comm/vector_cache.h"
 #include "core/comm/waiter.h"
 #include "core/comm/wiring.h"
 
@@ -34,12 +37,20 @@ struct Reducer {
   uint64_t scalarBits = 0;
 };
 
+// Something to poll, whose being readable ends a join at once; the owner keeps it open.
+struct AbortSignal {
+  std::shared_ptr<const void> owner;
+  int fd = -1;  // -1: nothing ends it
+};
+
 class Communicator {
  public:
-  // abort: a signal ends the join at once. Null: it cannot be aborted.
-  static base::Result<std::unique_ptr<Communicator>> join(
-      const bootstrap::MeetingPoint& point, int32_t rank, int32_t nranks,
-      const CommSettings& settings, std::shared_ptr<base::EventFd> abort = nullptr);
+  // mayHaveFormed: see wire().
+  static base::Result<std::unique_ptr<Communicator>> join(const bootstrap::MeetingPoint& point,
+                                                          int32_t rank, int32_t nranks,
+                                                          const CommSettings& settings,
+                                                          AbortSignal abort = {},
+                                                          bool* mayHaveFormed = nullptr);
   // Leaves in order. Does not wait for other ranks. Operations must have ended, or close() been
   // called.
   ~Communicator();
@@ -50,7 +61,7 @@ class Communicator {
   // Whether an operation called before is not done. Same thread as run().
   bool isBusy() const {
     // C2: pairs with C1.
-    return completed_.load(std::memory_order_acquire) != sequenceNumber_;
+    return completed_.load(std::memory_order_acquire) != calls_;
   }
   // Runs one collective; arguments have been checked, and nothing is pending (isBusy()). Blocks
   // until done, failed, aborted or past the deadline.
@@ -59,6 +70,20 @@ class Communicator {
   // run().
   base::Result<std::shared_ptr<Pending>> makePending(const Shape& shape, const Reducer& reducer,
                                                      const CallBuffers& buffers);
+  // The same two for collectives whose blocks have lengths of their own; layout is borrowed during
+  // the call.
+  base::Status runVector(const Shape& shape, const Reducer& reducer, const CallBuffers& buffers,
+                         const VectorLayout& layout);
+  base::Result<std::shared_ptr<Pending>> makePendingVector(const Shape& shape,
+                                                           const Reducer& reducer,
+                                                           const CallBuffers& buffers,
+                                                           const VectorLayout& layout);
+  // The same two for messages: those of the user (shape.collective is kSendReceive), or those that
+  // a collective consists of. They take no number unless they are a collective. On failure nothing
+  // was started, and the communicator stays usable unless it says otherwise in failure().
+  base::Status runMessages(const Shape& shape, std::span<const Message> messages);
+  base::Result<std::shared_ptr<Pending>> makePendingMessages(const Shape& shape,
+                                                             std::span<const Message> messages);
   // Puts it at the end of the sequence. Same thread as run().
   void enqueue(const std::shared_ptr<Pending>& pending);
   Sequence& sequence() { return *sequence_; }
@@ -68,6 +93,13 @@ class Communicator {
   void fail(const base::Status& cause);
   // fail() with the cause that this rank aborted it; then completes what is pending.
   void abort();
+  // As abort(), with the cause that this rank revoked it for the reason given; the communicator
+  // stays good for making others. Any thread.
+  void revoke(const std::string& reason);
+  // Whether a rank has died, or has left while the communicator is broken. Any thread.
+  bool hasFailed(int32_t rank) const {
+    return roster_->isDead(rank) || (roster_->hasLeft(rank) && failure_.isSet());
+  }
   // Completes what is pending with `cause`: no thread is inside an operation of a stream or a group
   // any more, nor will be. Any thread.
   void close(const base::Status& cause) { sequence_->close(cause); }
@@ -75,6 +107,8 @@ class Communicator {
   void wake() const { wake_.signal(); }
   const Failure& failure() const { return failure_; }
   int64_t timeoutMs() const { return settings_.timeoutMs; }
+  const CommSettings& settings() const { return settings_; }
+  const std::shared_ptr<Roster>& roster() const { return roster_; }
 
   // Created operators: numbered in the order of creation, alike on all ranks. Same thread as run().
   int32_t createOperator(base::DataType type, uint64_t scalarBits);
@@ -90,6 +124,7 @@ class Communicator {
     const uint64_t before = completed_.load(std::memory_order_relaxed);
     // C1: pairs with C2: the driver is done with the execution.
     completed_.store(before + 1, std::memory_order_release);
+    member_->noteEnded(before + 1);
   }
   // kInvalidUsage when a rank of this process is waited for that no thread can call.
   base::Status lookForThreads();
@@ -106,6 +141,22 @@ class Communicator {
   Communicator(int32_t rank, int32_t nranks, const CommSettings& settings, base::EventFd wake);
   base::Result<const OperationCache::Pointer*> prepared(const Shape& shape);
   base::Result<const OperationCache::Pointer*> prepareNew(const Shape& shape);
+  base::Result<const OperationCache::Pointer*> preparedVector(const Shape& shape,
+                                                              const VectorLayout& layout);
+  // By the first algorithm that can. even: the shape that algorithms are chosen by.
+  base::Result<Prepared> prepareBy(const Shape& shape, const Shape& even,
+                                   const VectorLayout* layout);
+  base::Status runPrepared(const Prepared& prepared, const Call& call, const CallBuffers& buffers,
+                           uint64_t scalarBits);
+  std::shared_ptr<Pending> pendingOf(const Shape& shape);
+  base::Status prepareMessages(const Shape& shape, std::span<const Message> messages,
+                               MessageSet* set);
+  uint64_t nextNumber(plan::Collective collective) {
+    ++calls_;
+    return collective == plan::Collective::kSendReceive ? sequenceNumber_ : ++sequenceNumber_;
+  }
+  // Of an operation that was started inline.
+  base::Status end(Progress progress);
   // Says, once a collective and on one rank, that OMNES_ALGO could not be followed.
   void tellFallback(plan::Collective collective, std::string_view algorithm,
                     const std::string& reason);
@@ -116,23 +167,28 @@ class Communicator {
   const int32_t rank_;
   const int32_t nranks_;
   const CommSettings settings_;
-  std::shared_ptr<base::EventFd> joinAbort_;  // outlives wiring_
+  AbortSignal joinAbort_;  // outlives wiring_
   base::EventFd wake_;
   Failure failure_;
   Wiring wiring_;
+  std::shared_ptr<Roster> roster_;
   std::unique_ptr<Liveness> liveness_;
   base::WaitPolicy waitPolicy_;
   JobShape job_;
   uint32_t fallbacksTold_ = 0;  // a bit a collective
   OperationCache cache_;
+  VectorCache vectorCache_;
+  MessageChannels channels_;
+  MessageSet inlineMessages_;
   base::Board ownBoard_{};  // where nobody else can read it
   Execution execution_;
-  uint64_t sequenceNumber_ = 0;  // of the last call
+  uint64_t sequenceNumber_ = 0;  // of the last operation of all ranks
+  uint64_t calls_ = 0;           // those, and sends and receives
   std::atomic<uint64_t> completed_{0};
   std::shared_ptr<Family> family_;
   Family::Member* member_ = nullptr;
   // Of lookForThreads(): when the wait began, how often it has looked.
-  uint64_t lookedFor_ = 0;
+  uint64_t lookedFor_ = 0;  // calls completed then
   base::TimePoint lookStart_;
   uint32_t looks_ = 0;
   std::vector<Operator> operators_;

@@ -34,6 +34,8 @@ class EndpointWiring {
   // at the other end of a local connection.
   base::Status connect(const std::vector<PeerContact>& contacts, std::vector<PeerInfo>* peers,
                        bootstrap::LocalListener* listener, const bootstrap::WaitLimits& limits);
+  // The network's listening socket, after connect(). Precondition: contact() names one.
+  base::UniqueFd takeSocket() { return network_->takeSocket(); }
   // Gives the endpoints away, connected.
   void moveTo(LinkSet* links);
 

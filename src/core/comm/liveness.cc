@@ -18,6 +18,8 @@ using bootstrap::ControlEvent;
 // around.
 constexpr auto kGoodbyeGrace = std::chrono::milliseconds(100);
 constexpr int64_t kSpreadMs = 250;
+// Ranks that had only to give know within a second that others called something else.
+constexpr auto kCompareDelay = std::chrono::milliseconds(300);
 
 }  // namespace
 
@@ -38,13 +40,13 @@ Liveness::Liveness(const Parts& parts)
       wake_(parts.wake),
       peers_(parts.peers),
       board_(parts.board),
+      roster_(parts.roster),
       boards_({.rank = static_cast<int32_t>(parts.rendezvous->rank()),
                .links = parts.links,
                .rendezvous = parts.rendezvous,
                .own = parts.board,
                .record = parts.record,
-               .peers = parts.peers}),
-      left_(parts.peers->size()) {}
+               .peers = parts.peers}) {}
 
 Liveness::~Liveness() {
   if (!service_) return;
@@ -52,7 +54,7 @@ Liveness::~Liveness() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     isEnding_ = true;
-    ids.push_back(controlWatch_);
+    ids.insert(ids.end(), {controlWatch_, compareTimer_});
     for (const Process& process : processes_) ids.insert(ids.end(), {process.watch, process.timer});
   }
   for (const uint64_t id : ids) service_->remove(id);
@@ -88,6 +90,7 @@ Status Liveness::watchProcesses() {
 }
 
 Status Liveness::deathOf(int32_t rank) const {
+  roster_->noteDead(rank);
   return Status(
       Code::kRemoteError,
       (*peers_)[rank].nameAs(rank) +
@@ -122,8 +125,7 @@ void Liveness::takeEvents() {
       case ControlEvent::Kind::kError: set(event->status); break;
       case ControlEvent::Kind::kGone: set(deathOf(static_cast<int32_t>(event->rank))); break;
       case ControlEvent::Kind::kLeft:
-        // L1: pairs with L2.
-        left_[event->rank].store(true, std::memory_order_release);
+        roster_->noteLeft(static_cast<int32_t>(event->rank));
         wake_->signal();
         break;
       case ControlEvent::Kind::kEntered:
@@ -139,10 +141,26 @@ void Liveness::takeEvents() {
 }
 
 void Liveness::onEntered(int32_t rank, std::string_view payload) {
-  const Status mismatch = boards_.take(rank, payload);
+  failFor(boards_.take(rank, payload));
+}
+
+void Liveness::failFor(const Status& mismatch) {
   if (mismatch.isOk() || failure_->isSet()) return;
   board_->fail(static_cast<uint32_t>(mismatch.code()));
   fail(mismatch);
+}
+
+void Liveness::startComparing() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  compareTimer_ = service_->callAfter(kCompareDelay, [this] { compareCalls(); });
+}
+
+void Liveness::compareCalls() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (isEnding_) return;
+  // M2: pairs with M1.
+  willCompare_.exchange(false, std::memory_order_acq_rel);
+  failFor(boards_.compare());
 }
 
 void Liveness::onProcessEnd(int64_t pid) {
@@ -161,12 +179,14 @@ void Liveness::judgeLater(Process* process) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (isEnding_) return;
     takeEvents();
+    Status first;
     for (size_t rank = 0; rank < peers_->size(); ++rank) {
       if ((*peers_)[rank].visiblePid != pid || hasLeft(static_cast<int32_t>(rank))) continue;
-      // Ranks of other hosts see no process end, and a forked child may keep its sockets open.
-      fail(deathOf(static_cast<int32_t>(rank)));
-      return;
+      const Status death = deathOf(static_cast<int32_t>(rank));
+      if (first.isOk()) first = death;
     }
+    // Ranks of other hosts see no process end, and a forked child may keep its sockets open.
+    if (!first.isOk()) fail(first);
   });
 }
 

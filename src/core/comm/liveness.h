@@ -9,7 +9,6 @@
 // of them has called something else than this rank, even while this rank is in no call.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -23,6 +22,7 @@
 #include "core/comm/flight_record.h"
 #include "core/comm/peer_boards.h"
 #include "core/comm/peer_info.h"
+#include "core/comm/roster.h"
 #include "core/exec/link_set.h"
 #include "core/service/service.h"
 
@@ -39,14 +39,19 @@ class Liveness {
     const LinkSet* links = nullptr;
     base::Board* board = nullptr;  // the own one
     const FlightRecord* record = nullptr;
+    Roster* roster = nullptr;
   };
   static base::Result<std::unique_ptr<Liveness>> start(const Parts& parts);
   ~Liveness();
 
   // Any thread. Whether the rank has said goodbye.
-  bool hasLeft(int32_t rank) const {
-    // L2: pairs with L1.
-    return left_[rank].load(std::memory_order_acquire);
+  bool hasLeft(int32_t rank) const { return roster_->hasLeft(rank); }
+  // After an operation that may end on this rank before others have begun it: soon the service
+  // thread compares what ranks have entered. The thread that drives.
+  void compareLater() {
+    // M1: pairs with M2: what was entered until now is seen by the comparison that comes.
+    if (!willCompare_.exchange(true, std::memory_order_acq_rel)) [[unlikely]]
+      startComparing();
   }
   // What the other ranks are doing.
   const PeerBoards& boards() const { return boards_; }
@@ -67,8 +72,12 @@ class Liveness {
   void onControl();
   void takeEvents();
   void onProcessEnd(int64_t pid);
+  void startComparing();
+  void compareCalls();
+  void failFor(const base::Status& mismatch);
   void onEntered(int32_t rank, std::string_view payload);
   void set(const base::Status& cause);
+  // Notes it on the roster.
   base::Status deathOf(int32_t rank) const;
 
   bootstrap::Rendezvous* rendezvous_;
@@ -76,8 +85,9 @@ class Liveness {
   base::EventFd* wake_;
   const std::vector<PeerInfo>* peers_;
   base::Board* board_;
+  Roster* roster_;
   PeerBoards boards_;
-  std::vector<std::atomic<bool>> left_;
+  std::atomic<bool> willCompare_{false};
   std::shared_ptr<Service> service_;
   // Guards what follows. Taken by handlers (which run under the service's lock), so never held
   // while removing a watch from outside.
@@ -85,6 +95,7 @@ class Liveness {
   bool isEnding_ = false;
   std::vector<Process> processes_;
   uint64_t controlWatch_ = 0;
+  uint64_t compareTimer_ = 0;
 };
 
 }  // namespace omnes::core

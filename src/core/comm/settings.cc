@@ -71,13 +71,22 @@ Result<CommSettings> CommSettings::from(const base::Config& config, const CommRe
   return out;
 }
 
+CommSettings CommSettings::withTimeLeft(base::Deadline deadline, const base::Clock& clock) const {
+  CommSettings settings = *this;
+  if (deadline.isNever()) return settings;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.remaining(clock)).count();
+  settings.initTimeoutMs = std::max<int64_t>(left, 1);
+  return settings;
+}
+
 std::string CommSettings::agreedText() const {
   std::string allowed;
   for (const std::string& name : transports) allowed += (allowed.empty() ? "" : ",") + name;
   return "OMNES_ALGO=" + rules.choice.text() +
          "\nOMNES_DETERMINISTIC=" + (rules.deterministic ? "1" : "0") +
          "\nOMNES_SLOT_BYTES=" + std::to_string(slotBytes) + "\nOMNES_TRANSPORTS=" + allowed +
-         "\nOMNES_TCP_SOCKETS=" + std::to_string(tcpSockets) + "\n";
+         "\nOMNES_TCP_SOCKETS=" + std::to_string(tcpSockets) + "\n" +
+         (meeting.empty() ? "" : "unique ids=" + meeting + "\n");
 }
 
 }  // namespace omnes::core

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
 #include "core/comm/selection.h"
@@ -36,10 +37,14 @@ struct CommSettings {
   size_t slotBytes = 0;
   int64_t spinPolls = -1;
   base::Choice nonTemporal = base::Choice::kAuto;
+  std::string meeting;   // public words on where the ranks meet, which must be alike on all
+  bool blocking = true;  // how communicators that inherit this are made
 
   // kInvalidArgument or kInvalidUsage name the field or variable, its value and what is valid.
   static base::Result<CommSettings> from(const base::Config& config, const CommRequest& request);
 
+  // With initTimeoutMs as it is left of the deadline.
+  CommSettings withTimeLeft(base::Deadline deadline, const base::Clock& clock) const;
   // "name=value" lines of what must be alike on all ranks.
   std::string agreedText() const;
 };

@@ -97,10 +97,22 @@ Result<base::Epoll> watchForEnd(int controlFd, int abortFd) {
   return end;
 }
 
+// One listener of each rank lives on: the network's where ranks are on several hosts.
+void keepListener(Wiring* wiring, const std::vector<PeerContact>& contacts,
+                  EndpointWiring* endpoints, LocalListener* local) {
+  bool haveAllNetwork = true;
+  for (const PeerContact& contact : contacts)
+    haveAllNetwork = haveAllNetwork && !contact.network.empty();
+  for (size_t rank = 0; rank < contacts.size(); ++rank)
+    wiring->addresses.push_back(haveAllNetwork ? contacts[rank].network
+                                               : wiring->peers[rank].channel);
+  wiring->listener = haveAllNetwork ? endpoints->takeSocket() : local->takeSocket();
+}
+
 // Round 1 and what follows from it: the part in which a rank may fail for reasons of its own, or as
 // an echo of another's failure.
 Status connectPeers(Wiring* wiring, EndpointWiring* endpoints, LocalListener* listener,
-                    const WaitLimits& abort) {
+                    const WaitLimits& abort, bool* mayHaveFormed) {
   bootstrap::Rendezvous* rendezvous = wiring->rendezvous.get();
   auto contacts = exchangeContacts(rendezvous, endpoints->contact(), abort.deadline);
   // Who does not come to an exchange is named there, to all.
@@ -111,6 +123,8 @@ Status connectPeers(Wiring* wiring, EndpointWiring* endpoints, LocalListener* li
   const WaitLimits limits{abort.deadline, abort.clock, end.value().fd()};
   const Status connected = endpoints->connect(contacts.value(), &wiring->peers, listener, limits);
   if (connected.isOk()) {
+    keepListener(wiring, contacts.value(), endpoints, listener);
+    if (mayHaveFormed != nullptr) *mayHaveFormed = true;
     // Up on all ranks or on none.
     return tellOfAbort(rendezvous, rendezvous->exchange("ready", abort.deadline).status(), abort);
   }
@@ -123,10 +137,11 @@ Status connectPeers(Wiring* wiring, EndpointWiring* endpoints, LocalListener* li
 }  // namespace
 
 Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t nranks,
-                    const CommSettings& settings, base::Deadline deadline, int abortFd) {
+                    const CommSettings& settings, base::Deadline deadline, int abortFd,
+                    bool* mayHaveFormed) {
   const base::Clock& clock = base::Clock::monotonic();
   const WaitLimits abort{deadline, &clock, abortFd};
-  const bootstrap::LocalIdentity self{point.secret, point.commId, static_cast<uint32_t>(rank),
+  const bootstrap::LocalIdentity self{point.peerSecret(), point.commId, static_cast<uint32_t>(rank),
                                       static_cast<uint32_t>(nranks)};
   // A name that is wrong is said at once, also where no network turns out to be needed.
   if (!settings.interfaces.empty())
@@ -148,7 +163,8 @@ Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t 
   EndpointWiring endpoints(self, settings);
   const Status opened = endpoints.open(placement, networkHint(*rendezvous));
   if (!opened.isOk()) return tellAll(rendezvous, opened);
-  OMNES_RETURN_IF_ERROR(connectPeers(&wiring, &endpoints, listener.value().get(), abort));
+  OMNES_RETURN_IF_ERROR(
+      connectPeers(&wiring, &endpoints, listener.value().get(), abort, mayHaveFormed));
   wiring.links = LinkSet(nranks, placement.slotBytes);
   endpoints.moveTo(&wiring.links);
   OMNES_LOG_INFO(Init, "rank %d of %d connected to %s", rank, nranks,

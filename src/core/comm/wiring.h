@@ -25,10 +25,15 @@ struct Wiring {
   std::unique_ptr<bootstrap::Rendezvous> rendezvous;
   LinkSet links;
   std::vector<PeerInfo> peers;  // by rank
+  // Sockets on which the ranks listen for as long as the communicator lives, and the own one.
+  std::vector<std::string> addresses;
+  base::UniqueFd listener;
 };
 
-// abortFd: readable means abort; -1 = none. Must outlive the result.
+// abortFd: readable means abort; -1 = none. Must outlive the result. mayHaveFormed (may be null) is
+// set once this rank has said that it is ready: from then on a failure here may be none elsewhere.
 base::Result<Wiring> wire(const bootstrap::MeetingPoint& point, int32_t rank, int32_t nranks,
-                          const CommSettings& settings, base::Deadline deadline, int abortFd = -1);
+                          const CommSettings& settings, base::Deadline deadline, int abortFd = -1,
+                          bool* mayHaveFormed = nullptr);
 
 }  // namespace omnes::core

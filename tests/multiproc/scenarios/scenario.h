@@ -47,6 +47,7 @@ std::span<const Scenario> mismatchScenarios();
 std::span<const Scenario> abortScenarios();
 std::span<const Scenario> forkScenarios();
 std::span<const Scenario> endScenarios();
+std::span<const Scenario> shrinkScenarios();
 
 inline constexpr float kPoison = -12345.0f;
 inline constexpr size_t kBigCount = size_t{16} << 20;  // 64 MiB of floats
