@@ -49,8 +49,7 @@ TEST(MemHierarchical, IsExactForRandomGroupsUnderRandomDelays) {
   const uint64_t seeds = given == nullptr ? 1000 : std::strtoull(given, nullptr, 0);
   std::vector<const algorithms::Algorithm*> all;
   for (const algorithms::Algorithm& algorithm : algorithms::all())
-    if (algorithm.name == "hierarchical" && algorithm.collective != plan::Collective::kAllToAll)
-      all.push_back(&algorithm);
+    if (algorithm.name == "hierarchical") all.push_back(&algorithm);
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     std::mt19937_64 random(seed);
     hierarchyAtHand = randomHierarchy(random);

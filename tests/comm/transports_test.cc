@@ -204,6 +204,33 @@ TEST_P(Mixed, SmallScatteredSumsAreExactWithEveryAlgorithm) {
   }
 }
 
+TEST_P(Mixed, AllToAllIsExactWithEveryAlgorithm) {
+  const int nranks = GetParam().nranks();
+  const auto n = static_cast<size_t>(nranks);
+  for (const std::string& algo : algorithmNames(Collective::kAllToAll)) {
+    ThreadRanks ranks(nranks, GetParam().options(algo));
+    ASSERT_TRUE(ranks.isReady());
+    ranks.run([&](int rank, omnesComm_t comm) {
+      for (const size_t count :
+           {size_t{0}, size_t{1}, size_t{17}, size_t{5003}, size_t{kSanitized ? 10007 : 200003}}) {
+        const auto valueOf = [&](size_t from, size_t to, size_t i) {
+          return static_cast<uint32_t>((from * n + to) * 1000003 + i * 7);
+        };
+        std::vector<uint32_t> in(n * count), out(n * count, ~0u), expected(n * count);
+        const auto own = static_cast<size_t>(rank);
+        for (size_t peer = 0; peer < n; ++peer)
+          for (size_t i = 0; i < count; ++i) {
+            in[peer * count + i] = valueOf(own, peer, i);
+            expected[peer * count + i] = valueOf(peer, own, i);
+          }
+        EXPECT_EQ(describe(omnesAlltoAll(in.data(), out.data(), count, omnesUint32, comm, nullptr)),
+                  "0");
+        EXPECT_TRUE(out == expected) << algo << " rank " << rank << " x " << count;
+      }
+    });
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, Mixed, ::testing::ValuesIn(mixedLayouts()), nameOf);
 
 class RankCounts : public ::testing::TestWithParam<int> {};
