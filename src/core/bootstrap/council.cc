@@ -118,6 +118,7 @@ class Council {
   Result<CouncilResult> deliberate();
   Status turn();
   Status end(const Status& cause);
+  Status lookForGone();
   Status exclude(uint32_t rank, const std::string& why);
   uint32_t president() const;
   bool isPresident() const { return president() == party_.rank; }
@@ -152,6 +153,7 @@ class Council {
   Result<CouncilResult> decide();
   Status timeout() const;
   void flush(int64_t limitMs);
+  void awaitGuestsGone();
   void wait() const;
   std::string differs(uint32_t from, const CouncilReport& report) const;
 
@@ -263,11 +265,18 @@ Result<CouncilResult> Council::deliberate() {
   }
 }
 
-Status Council::turn() {
-  if (isAborted(limits_)) return abortedStatus(agenda_.what);
+Status Council::lookForGone() {
+  // Who has been told the decision may be done with the communicator before others have read it.
+  if (!agenda_.excludesDead && !isPresident()) return Status::ok();
   for (uint32_t rank = 0; rank < party_.nranks(); ++rank)
     if (!isExcluded_[rank] && rank != party_.rank && party_.isGone(rank))
       OMNES_RETURN_IF_ERROR(exclude(rank, "has died or has ended the communicator"));
+  return Status::ok();
+}
+
+Status Council::turn() {
+  if (isAborted(limits_)) return abortedStatus(agenda_.what);
+  OMNES_RETURN_IF_ERROR(lookForGone());
   welcome();
   OMNES_RETURN_IF_ERROR(hearGuests());
   OMNES_RETURN_IF_ERROR(hearKnockers());
@@ -518,6 +527,7 @@ Result<CouncilResult> Council::decide() {
     for (const SharedFrame& frame : frames) guest.line.writer.push(frame);
   // A guest that does not read is stopped or dying, which the meeting that follows finds out.
   flush(std::max<int64_t>(kLastWordMs, wireMs(deadline_, clock_)));
+  awaitGuestsGone();
   return result;
 }
 
@@ -537,6 +547,28 @@ void Council::flush(int64_t limitMs) {
   }
 }
 
+// Over TCP a connection that is closed with something unread in it takes along what has not arrived
+// yet: guests hang up first, when they have heard.
+void Council::awaitGuestsGone() {
+  if (party_.addresses[party_.rank].starts_with("unix:")) return;
+  const Deadline limit = Deadline::afterMs(clock_, kLastWordMs);
+  while (!guests_.empty() && !limit.hasPassed(clock_)) {
+    std::vector<pollfd> fds;
+    for (auto guest = guests_.begin(); guest != guests_.end();) {
+      Line& line = guest->second.line;
+      FrameReader::Outcome outcome = FrameReader::Outcome::kFrame;
+      while (outcome == FrameReader::Outcome::kFrame) outcome = line.reader.read(line.fd.get());
+      if (outcome != FrameReader::Outcome::kAgain) {
+        guest = guests_.erase(guest);
+        continue;
+      }
+      fds.push_back({line.fd.get(), POLLIN, 0});
+      ++guest;
+    }
+    if (!fds.empty()) ::poll(fds.data(), fds.size(), kNapMs);
+  }
+}
+
 // Tells all who can be reached why this rank leaves.
 Status Council::end(const Status& cause) {
   // Those who still think that it presides will hear better.
@@ -553,6 +585,7 @@ Status Council::end(const Status& cause) {
     if (call->line.has_value()) call->line->send(frame);
   if (call_ != nullptr && call_->line.has_value() && !wasTold_) call_->line->send(frame);
   flush(kLastWordMs);
+  awaitGuestsGone();
   return cause;
 }
 
