@@ -30,6 +30,7 @@
 // sends the second, at both ends: 2.
 #include <vector>
 
+#include "algorithms/circulant_rounds.h"
 #include "algorithms/families.h"
 #include "plan/builder.h"
 #include "plan/combinators.h"
@@ -51,21 +52,6 @@ using plan::Plan;
 using plan::range;
 using plan::Ref;
 
-struct Round {
-  int32_t wide;  // s'
-  int32_t half;  // s = ceil(s' / 2), also the distance to the peers
-  int32_t moved() const { return wide - half; }
-};
-
-std::vector<Round> roundsOf(int32_t nranks) {
-  std::vector<Round> rounds;
-  for (int32_t s = nranks; s > 1; s = (s + 1) / 2) rounds.push_back({s, (s + 1) / 2});
-  return rounds;
-}
-
-// Whether round 2 sends one untouched block together with sums.
-constexpr bool hasStraggler(int32_t nranks) { return nranks % 2 == 1 && nranks > 3; }
-
 Plan makeReduceScatter(const PlanRequest& request) {
   const int32_t n = request.nranks, r = request.rank;
   Builder builder(Collective::kReduceScatter, "circulant", r, n);
@@ -76,7 +62,7 @@ Plan makeReduceScatter(const PlanRequest& request) {
     builder.move({inputRef(straggler)}, Op::kReduce, {partialRef(straggler)});
   }
   bool first = true;
-  for (const Round& round : roundsOf(n)) {
+  for (const CirculantRound& round : circulantRounds(n)) {
     const auto [wide, half] = round;
     const plan::Run given = range(r + half, round.moved());
     const plan::Run kept = range(r, round.moved());
@@ -95,7 +81,7 @@ Plan makeAllGather(const PlanRequest& request) {
   const int32_t n = request.nranks, r = request.rank;
   Builder builder(Collective::kAllGather, "circulant", r, n);
   if (n == 1) builder.move({inputRef(at(0))}, Op::kNone, {outputRef(at(0))});
-  const std::vector<Round> rounds = roundsOf(n);
+  const std::vector<CirculantRound> rounds = circulantRounds(n);
   for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
     const Ref out = linkRef(kStreamScatter, at(r - round->half), Mark::kInput);
     if (round == rounds.rbegin()) {
@@ -114,21 +100,15 @@ Plan makeAllReduce(const PlanRequest& request) {
                        request.nranks == 2 ? 2 : 1);
 }
 
-int64_t ceilLog2(int64_t n) {
-  int64_t log = 0;
-  while ((int64_t{1} << log) < n) ++log;
-  return log;
-}
-
 Cost costOfReduceScatter(const PlanRequest& request) {
   const int64_t n = request.nranks;
   if (n == 1) return {.operands = 1};
-  const int64_t untouched = n == 3 ? 2 : n / 2;
+  const int64_t untouched = untouchedBlocks(n);
   return {.rounds = ceilLog2(n),
           .messages = ceilLog2(n),
           .inputBlocks = untouched,
           .partialBlocks = n - 1 - untouched,
-          .operands = 2 * (n - 1) + (n % 2 == 1 && n > 3 ? 1 : 0)};
+          .operands = 2 * (n - 1) + (hasStraggler(request.nranks) ? 1 : 0)};
 }
 
 Cost costOfAllGather(const PlanRequest& request) {

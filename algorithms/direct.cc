@@ -92,9 +92,10 @@ Cost costOfAllReduce(const PlanRequest& request) {
 // relative to the own one. Not logRounds either: a constant number of rounds, but n - 1 messages a
 // rank.
 constexpr Algorithm kFamily[] = {
-    {"direct", Collective::kAllReduce, supportsFlat, makeAllReduce, costOfAllReduce, false, false},
+    {"direct", Collective::kAllReduce, supportsFlat, makeAllReduce, costOfAllReduce, false, false,
+     true},
     {"direct", Collective::kReduceScatter, supportsFlat, makeReduceScatter, costOfReduceScatter,
-     false, false},
+     false, false, true},
     {"direct", Collective::kAllGather, supportsFlat, makeAllGather, costOfAllGather, false, true},
 };
 

@@ -14,12 +14,32 @@ std::span<const Algorithm> oneshotFamily();
 std::span<const Algorithm> linearFamily();
 std::span<const Algorithm> recursiveDoublingFamily();
 std::span<const Algorithm> circulantFamily();
+std::span<const Algorithm> patFamily();
+std::span<const Algorithm> treeFamily();
+std::span<const Algorithm> pairwiseFamily();
+std::span<const Algorithm> bruckFamily();
+std::span<const Algorithm> ringAllToAllFamily();
 std::span<const Algorithm> barrierFamily();
+std::span<const Algorithm> hierarchicalFamily();
+std::span<const Algorithm> directRootedFamily();
+std::span<const Algorithm> directAllToAllFamily();
+std::span<const Algorithm> knomialFamily();
+std::span<const Algorithm> treeAllReduceFamily();
+std::span<const Algorithm> chainFamily();
+std::span<const Algorithm> scatterAllgatherFamily();
+std::span<const Algorithm> doubleBinaryTreeFamily();
+std::span<const Algorithm> rabenseifnerFamily();
 
-// All of the flat families work for every number of ranks and have no root.
+// Most families work for every number of ranks; these have no root ...
 inline bool supportsFlat(const PlanRequest& request) {
   return request.nranks >= 1 && request.rank >= 0 && request.rank < request.nranks &&
          request.root < 0;
+}
+
+// ... and these work for every root.
+inline bool supportsRooted(const PlanRequest& request) {
+  return request.nranks >= 1 && request.rank >= 0 && request.rank < request.nranks &&
+         request.root >= 0 && request.root < request.nranks;
 }
 
 }  // namespace omnes::algorithms

@@ -56,7 +56,8 @@ Cost costOfAllReduce(const PlanRequest& request) {
 }
 
 constexpr Algorithm kFamily[] = {
-    {"linear", Collective::kAllReduce, supportsFlat, makeAllReduce, costOfAllReduce, false, false},
+    {"linear", Collective::kAllReduce, supportsFlat, makeAllReduce, costOfAllReduce, false, false,
+     true},
 };
 
 }  // namespace

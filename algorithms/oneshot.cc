@@ -67,7 +67,8 @@ Cost costOfAllGather(const PlanRequest& request) {
 // The all-reduce adds in the order of the ranks and has one block, which does not shift: not
 // equivariant.
 constexpr Algorithm kFamily[] = {
-    {"oneshot", Collective::kAllReduce, supportsFlat, makeAllReduce, costOfAllReduce, false, false},
+    {"oneshot", Collective::kAllReduce, supportsFlat, makeAllReduce, costOfAllReduce, false, false,
+     true},
     {"oneshot", Collective::kAllGather, supportsFlat, makeAllGather, costOfAllGather, false, true},
 };
 

@@ -13,9 +13,29 @@ std::span<const Algorithm> all() {
   static const std::vector<Algorithm>& algorithms = *[] {
     auto made = std::make_unique<std::vector<Algorithm>>();
     std::vector<Algorithm>& list = *made;
-    for (const auto family :
-         {oneshotFamily(), directFamily(), ringFamily(), recursiveDoublingFamily(),
-          circulantFamily(), linearFamily(), barrierFamily()}) {
+    for (const auto family : {
+             oneshotFamily(),
+             directFamily(),
+             ringFamily(),
+             recursiveDoublingFamily(),
+             circulantFamily(),
+             linearFamily(),
+             rabenseifnerFamily(),
+             treeAllReduceFamily(),
+             doubleBinaryTreeFamily(),
+             directRootedFamily(),
+             knomialFamily(),
+             chainFamily(),
+             scatterAllgatherFamily(),
+             directAllToAllFamily(),
+             patFamily(),
+             treeFamily(),
+             pairwiseFamily(),
+             bruckFamily(),
+             ringAllToAllFamily(),
+             hierarchicalFamily(),
+             barrierFamily(),
+         }) {
       list.insert(list.end(), family.begin(), family.end());
     }
     return made.release();

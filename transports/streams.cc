@@ -17,6 +17,9 @@ constexpr size_t kLineBytes = 64;
 }  // namespace
 
 StreamClass streamClass(uint8_t stream, size_t slotBytes) {
+  // Messages need no multicast: its streams there are stubs.
+  const bool isMulticast = stream % 2 == 0;
+  if (stream >= kLanes * kStreamsPerLane && isMulticast) return {1, 0, true};
   switch (stream % kStreamsPerLane) {
     case 0: return {4, std::min(kExchangeSlotBytes, slotBytes), true};  // exchange
     case 1: return {2, slotBytes, false};                               // scatter

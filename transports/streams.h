@@ -2,7 +2,8 @@
 //
 // The same for every transport, so that the links of one communicator agree on the largest chunk
 // whatever carries them. Stream numbers are lane * kStreamsPerLane + kind; see plan/plan.h for what
-// plans use them for. Pure functions.
+// plans use them for. One lane more than plans have carries messages from rank to rank: they have
+// links of their own, since only two ranks know of them. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,10 @@ namespace omnes::transports {
 
 inline constexpr int kLanes = 2;
 inline constexpr int kStreamsPerLane = 4;
-inline constexpr int kStreams = kLanes * kStreamsPerLane;
+inline constexpr int kStreams = (kLanes + 1) * kStreamsPerLane;
+inline constexpr uint8_t kMessageStream = kLanes * kStreamsPerLane + 1;  // unicast
+// Zero payload, unicast: from the receiver, when it has matched a message.
+inline constexpr uint8_t kAnswerStream = kLanes * kStreamsPerLane + 3;
 
 struct StreamClass {
   uint32_t slots;    // the least number that plans may count on; a transport may have more

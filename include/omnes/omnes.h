@@ -130,7 +130,7 @@ typedef struct {
   const char* commName;   /* shown in messages */
   int timeoutMs;          /* deadline of one operation; default 1800000 (30 min); 0 = none */
   int initTimeoutMs;      /* deadline of an init call; default 60000; 0 = none */
-  const char* algo;       /* as OMNES_ALGO: force an algorithm, e.g. "ring"; NULL = choose */
+  const char* algo;       /* as OMNES_ALGO, e.g. "ring" or "allreduce:^ring"; NULL = choose */
   const char* transports; /* as OMNES_TRANSPORTS: list of what may be used; NULL = all */
   const char* hostId; /* ranks with different ids are kept on different hosts; NULL = this host */
   int deterministic;  /* 1: a result does not depend on size, algorithm or placement; default 0 */
@@ -394,11 +394,11 @@ OMNES_EXPORT omnesResult_t omnesStreamAddCallback(omnesStream_t stream,
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Opens a group in this thread: the collectives that follow are only noted, until the matching
- * omnesGroupEnd starts them together. Groups nest; the outermost end counts. A thread that has
- * several ranks must group their calls: a wait that nobody but the waiting thread could end is
- * omnesInvalidUsage where that can be told. All other calls act at once; ending a communicator
- * drops its noted operations and makes the group fail. omnesSuccess. */
+/* Opens a group in this thread: the collectives, sends and receives that follow are only noted,
+ * until the matching omnesGroupEnd starts them together. Groups nest; the outermost end counts. A
+ * thread that has several ranks must group their calls: a wait that nobody but the waiting thread
+ * could end is omnesInvalidUsage where that can be told. All other calls act at once; ending a
+ * communicator drops its noted operations and makes the group fail. omnesSuccess. */
 OMNES_EXPORT omnesResult_t omnesGroupStart(void);
 /* Starts what the group has noted. Operations with a NULL stream have ended when it returns, those
  * with a stream are enqueued. A call of the group that was refused for its arguments makes the
@@ -424,7 +424,8 @@ OMNES_EXPORT omnesResult_t omnesRedOpDestroy(omnesRedOp_t op, omnesComm_t comm);
  * returns, or, in a stream or a group, as said there. In place as
  * in NCCL (each says how); any other overlap is omnesInvalidArgument. A buffer may be NULL when
  * its size is zero. Any alignment works. Results of each: omnesSuccess; omnesInvalidArgument: NULL
- * communicator or buffer, unknown type or operator, overlap, size beyond 2^63; omnesInvalidUsage:
+ * communicator or buffer, unknown type or operator, root outside [0, nranks), overlap, size beyond
+ * 2^63; omnesInvalidUsage:
  * ranks called different operations, counts, types, operators or roots (the message has both
  * sides), or the communicator was finalized; omnesRemoteError; omnesTimeout; omnesSystemError;
  * omnesNotSupported: no algorithm does it. With a stream the last four come later, as said there.
@@ -435,6 +436,23 @@ OMNES_EXPORT omnesResult_t omnesRedOpDestroy(omnesRedOp_t op, omnesComm_t comm);
 OMNES_EXPORT omnesResult_t omnesAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                                           omnesDataType_t datatype, omnesRedOp_t op,
                                           omnesComm_t comm, omnesStream_t stream);
+/* As omnesAllReduce, on rank root only: recvbuff matters there alone, elsewhere it may be NULL. In
+ * place on the root: sendbuff == recvbuff. A rank that is not the root may return before the root
+ * has called. */
+OMNES_EXPORT omnesResult_t omnesReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                       omnesDataType_t datatype, omnesRedOp_t op, int root,
+                                       omnesComm_t comm, omnesStream_t stream);
+/* recvbuff of every rank gets rank root's sendbuff, count elements; sendbuff matters on the root
+ * alone, elsewhere it may be NULL. In place on the root: sendbuff == recvbuff. The root may return
+ * before the others have called; where ranks disagree it then learns it from
+ * omnesCommGetAsyncError within a second, and from its next call. This holds for every rank that
+ * has only to give, in the other collectives with a root, too. */
+OMNES_EXPORT omnesResult_t omnesBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                                          omnesDataType_t datatype, int root, omnesComm_t comm,
+                                          omnesStream_t stream);
+/* omnesBroadcast in place: buff is read on the root and written elsewhere. */
+OMNES_EXPORT omnesResult_t omnesBcast(void* buff, size_t count, omnesDataType_t datatype, int root,
+                                      omnesComm_t comm, omnesStream_t stream);
 /* Rank r gets block r of the reduction: sendbuff has nranks * recvcount elements, recvbuff
  * recvcount. In place: recvbuff == sendbuff + rank * recvcount elements. */
 OMNES_EXPORT omnesResult_t omnesReduceScatter(const void* sendbuff, void* recvbuff,
@@ -446,8 +464,90 @@ OMNES_EXPORT omnesResult_t omnesReduceScatter(const void* sendbuff, void* recvbu
 OMNES_EXPORT omnesResult_t omnesAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                                           omnesDataType_t datatype, omnesComm_t comm,
                                           omnesStream_t stream);
+/* recvbuff gets at element r * count what rank r has in its sendbuff at element rank * count, count
+ * elements; both have nranks * count. Never in place: any overlap is omnesInvalidArgument. */
+OMNES_EXPORT omnesResult_t omnesAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
+                                         omnesDataType_t datatype, omnesComm_t comm,
+                                         omnesStream_t stream);
+/* recvbuff of rank root, which has nranks * count elements, gets rank r's sendbuff at element
+ * r * count; elsewhere recvbuff may be NULL. In place on the root: sendbuff == recvbuff + root *
+ * count. */
+OMNES_EXPORT omnesResult_t omnesGather(const void* sendbuff, void* recvbuff, size_t count,
+                                       omnesDataType_t datatype, int root, omnesComm_t comm,
+                                       omnesStream_t stream);
+/* recvbuff of rank r gets count elements from element r * count of rank root's sendbuff, which has
+ * nranks * count elements; elsewhere sendbuff may be NULL. In place on the root: recvbuff ==
+ * sendbuff + root * count. */
+OMNES_EXPORT omnesResult_t omnesScatter(const void* sendbuff, void* recvbuff, size_t count,
+                                        omnesDataType_t datatype, int root, omnesComm_t comm,
+                                        omnesStream_t stream);
 /* Returns when every rank has entered it. */
 OMNES_EXPORT omnesResult_t omnesBarrier(omnesComm_t comm, omnesStream_t stream);
+
+/* ---- collectives with a count for every rank ------------------------------------------------- *
+ * Counts and displacements are in elements; the arrays have nranks entries, and are read during
+ * the call. Block r of a buffer has counts[r] elements from element displs[r] on. Blocks may lie
+ * in any order and with gaps, which are neither read nor written; blocks that are written must not
+ * overlap. A count of 0 needs no buffer. Beside the results above, omnesInvalidArgument: an array
+ * is NULL, blocks overlap, the counts of this rank for itself differ, a count above 2^45 - 1 or a
+ * block that ends behind 2^63 bytes. */
+
+/* As omnesAllGather: recvbuff gets rank r's sendbuff as block r. sendcount is recvcounts of this
+ * rank. All ranks pass the same recvcounts (omnesInvalidUsage if not); displs are this rank's own.
+ * In place: sendbuff is block `rank` of recvbuff. */
+OMNES_EXPORT omnesResult_t omnesAllGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                           const size_t recvcounts[], const size_t displs[],
+                                           omnesDataType_t datatype, omnesComm_t comm,
+                                           omnesStream_t stream);
+/* As omnesReduceScatter: the blocks of sendbuff lie one behind another, and rank r gets block r of
+ * the reduction. All ranks pass the same recvcounts (omnesInvalidUsage if not). In place: recvbuff
+ * is block `rank` of sendbuff. */
+OMNES_EXPORT omnesResult_t omnesReduceScatterV(const void* sendbuff, void* recvbuff,
+                                               const size_t recvcounts[], omnesDataType_t datatype,
+                                               omnesRedOp_t op, omnesComm_t comm,
+                                               omnesStream_t stream);
+/* Sends block r of sendbuff to rank r, and receives block r of recvbuff from it. What a rank sends
+ * another is as long as that expects (omnesInvalidUsage if not). Never in place. */
+OMNES_EXPORT omnesResult_t omnesAlltoAllV(const void* sendbuff, const size_t sendcounts[],
+                                          const size_t sdispls[], void* recvbuff,
+                                          const size_t recvcounts[], const size_t rdispls[],
+                                          omnesDataType_t datatype, omnesComm_t comm,
+                                          omnesStream_t stream);
+/* Rank root gets rank r's sendbuff as block r of recvbuff; recvbuff, recvcounts and displs matter
+ * there only. What a rank sends is as long as the root expects (omnesInvalidUsage if not). In place
+ * on the root: sendbuff is block `root` of recvbuff. */
+OMNES_EXPORT omnesResult_t omnesGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                        const size_t recvcounts[], const size_t displs[],
+                                        omnesDataType_t datatype, int root, omnesComm_t comm,
+                                        omnesStream_t stream);
+/* Rank r gets block r of rank root's sendbuff; sendbuff, sendcounts and displs matter there only,
+ * and its blocks may overlap. What a rank expects is as long as the root sends (omnesInvalidUsage
+ * if not). In place on the root: recvbuff is block `root` of sendbuff. */
+OMNES_EXPORT omnesResult_t omnesScatterV(const void* sendbuff, const size_t sendcounts[],
+                                         const size_t displs[], void* recvbuff, size_t recvcount,
+                                         omnesDataType_t datatype, int root, omnesComm_t comm,
+                                         omnesStream_t stream);
+
+/* ---- messages from rank to rank -------------------------------------------------------------- *
+ * The n-th send of a rank to another belongs to that one's n-th receive from it; their counts and
+ * types must be equal, also where both are 0 (omnesInvalidUsage on both, with both sides). A send
+ * has ended when its receive has been called and matched, whatever the size. What a group (per
+ * communicator and stream) has of sends and receives is one operation, behind the collectives of
+ * the group: its messages progress side by side, so that the order of calls for different ranks
+ * does not matter, only that between two ranks. Outside a group each is an operation of its own,
+ * and a rank that first sends to one that first sends to it waits for ever, or until timeoutMs.
+ * A rank that waits for a message of one that waits for it in a collective is told: both get
+ * omnesInvalidUsage, as all ranks do.
+ * To itself a rank sends only inside a group that also has the receive; else omnesInvalidUsage,
+ * and the communicator stays usable. Results as collectives; omnesInvalidArgument: peer is no rank,
+ * or count is above 2^45 - 1. */
+
+/* Sends count elements to rank peer. */
+OMNES_EXPORT omnesResult_t omnesSend(const void* sendbuff, size_t count, omnesDataType_t datatype,
+                                     int peer, omnesComm_t comm, omnesStream_t stream);
+/* Receives count elements from rank peer. */
+OMNES_EXPORT omnesResult_t omnesRecv(void* recvbuff, size_t count, omnesDataType_t datatype,
+                                     int peer, omnesComm_t comm, omnesStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "omnes/omnes.h"
@@ -21,6 +22,9 @@ struct Call {
   omnesRedOp_t op;
   int root;
   omnesComm_t comm;
+  int rank;
+  int nranks;
+  uint64_t width;  // bytes of an element
 };
 
 // A run of the expected output: elements [at, at + count) are `source`'s elements from `from` on.
@@ -53,6 +57,9 @@ struct Collective {
   Layout (*layout)(uint64_t elements, int nranks, int rank, int root);
   double (*busFactor)(int nranks);  // busbw = algbw * busFactor
   omnesResult_t (*run)(const Call& call);
+  bool hasInPlace = true;
+  // Why it cannot run on that many ranks, with the remedy; empty when it can. Null: on any number.
+  std::string (*refuses)(int nranks) = nullptr;
 };
 
 // The whole program: parses, joins the ranks, runs, reports. Returns the exit code.

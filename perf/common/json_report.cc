@@ -36,11 +36,12 @@ Json rowJson(const Row& row) {
                {"redop", row.op},
                {"root", row.root}};
   json["out_of_place"] = sideJson(row.outOfPlace);
-  json["in_place"] = sideJson(row.inPlace);
+  json["in_place"] = row.inPlace ? sideJson(*row.inPlace) : Json();
   if (row.outOfPlace.iterations) {
     json["out_of_place_per_iter"] = iterationsJson(*row.outOfPlace.iterations);
   }
-  if (row.inPlace.iterations) json["in_place_per_iter"] = iterationsJson(*row.inPlace.iterations);
+  if (row.inPlace && row.inPlace->iterations)
+    json["in_place_per_iter"] = iterationsJson(*row.inPlace->iterations);
   if (!row.timestamp.empty()) json["timestamp"] = row.timestamp;
   return json;
 }

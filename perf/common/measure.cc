@@ -99,7 +99,10 @@ bool Measurement::callOnce(const Target& target) {
                   target.workload.type.type,
                   target.workload.handle,
                   target.root,
-                  self_.comm()};
+                  self_.comm(),
+                  self_.rank(),
+                  self_.nranks(),
+                  target.workload.type.bytes};
   return self_.ok(collective_.run(call), collective_.call);
 }
 

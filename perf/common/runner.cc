@@ -26,7 +26,8 @@ class RankRun {
         self_(*self) {}
 
   bool run() {
-    if (!openOutput() || !gatherDevices() || !agreeOnSizes() || !openBuffers()) return false;
+    if (!checkRanks() || !openOutput() || !gatherDevices() || !agreeOnSizes() || !openBuffers())
+      return false;
     if (self_.rank() == 0) report_.begin(devices_, sizeNote_);
     for (int cycle = 0; options_.runCycles == 0 || cycle < options_.runCycles; ++cycle) {
       if (!sweep()) return false;
@@ -35,6 +36,7 @@ class RankRun {
   }
 
  private:
+  bool checkRanks();
   bool openOutput();
   bool gatherDevices();
   bool agreeOnSizes();
@@ -61,6 +63,13 @@ class RankRun {
   double busbwSum_ = 0;
   uint64_t busbwCount_ = 0;
 };
+
+bool RankRun::checkRanks() {
+  const std::string why =
+      collective_.refuses == nullptr ? std::string() : collective_.refuses(self_.nranks());
+  if (why.empty()) return true;
+  return self_.rank() == 0 ? self_.fail(kExitInvalid, why) : self_.leave(kExitInvalid);
+}
 
 // Only rank 0 writes, but all must stop if it cannot.
 bool RankRun::openOutput() {
@@ -192,9 +201,12 @@ bool RankRun::measureRow(Measurement* measurement, const Workload& workload, uin
   row.op = opName(workload.op);
   row.root = root;
   if (!measurement->run(workload, layout, root, false, &row.outOfPlace)) return false;
-  if (!measurement->run(workload, layout, root, true, &row.inPlace)) return false;
+  if (collective_.hasInPlace &&
+      !measurement->run(workload, layout, root, true, &row.inPlace.emplace()))
+    return false;
   if (options_.reportTimestamps) row.timestamp = timeOfDay();
-  for (const Side* side : {&row.outOfPlace, &row.inPlace}) {
+  for (const Side* side : {&row.outOfPlace, row.inPlace ? &*row.inPlace : nullptr}) {
+    if (side == nullptr) continue;
     busbwSum_ += side->busbw;
     ++busbwCount_;
     if (side->wrong.value_or(0) > 0) ++failedTests_;

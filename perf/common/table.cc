@@ -126,7 +126,9 @@ std::string formatRow(const Row& row, const Options& options) {
   std::string text =
       print("%12llu  %12llu  %8s  %6s  %6d", static_cast<unsigned long long>(row.bytes),
             static_cast<unsigned long long>(row.count), row.type.c_str(), row.op.c_str(), row.root);
-  text += formatSide(row.outOfPlace, options) + formatSide(row.inPlace, options);
+  text += formatSide(row.outOfPlace, options);
+  text += row.inPlace ? formatSide(*row.inPlace, options)
+                      : sideColumns(options, "N/A", "N/A", "N/A", "N/A", "N/A", "N/A");
   if (options.reportTimestamps) text += print("  %19s", row.timestamp.c_str());
   return text + "\n";
 }

@@ -36,7 +36,7 @@ struct Row {
   std::string op;
   int root = -1;
   Side outOfPlace;
-  Side inPlace;
+  std::optional<Side> inPlace;  // nothing when the collective has none
   std::string timestamp;
 };
 

@@ -1,18 +1,25 @@
 // The collectives and the created operators: arguments are checked here, before anything is sent.
 #include <cstring>
+#include <optional>
 
+#include "api/arguments.h"
 #include "api/boundary.h"
 #include "api/group.h"
 
 namespace {
 
+using omnes::api::bad;
+using omnes::api::checkOperator;
+using omnes::api::checkRank;
+using omnes::api::checkType;
 using omnes::api::Entry;
 using omnes::api::Group;
 using omnes::api::guard;
 using omnes::api::guardCollective;
+using omnes::api::kFirstCreatedOperator;
+using omnes::api::overlaps;
 using omnes::base::Code;
 using omnes::base::DataType;
-using omnes::base::ReduceOp;
 using omnes::base::Result;
 using omnes::base::Status;
 using omnes::core::Pending;
@@ -21,39 +28,23 @@ using omnes::core::Shape;
 using omnes::core::Stream;
 using omnes::plan::Collective;
 
-constexpr int kFirstCreatedOperator = 1024;
-
-Status bad(std::string message) { return Status(Code::kInvalidArgument, std::move(message)); }
-
-Result<DataType> checkType(omnesDataType_t datatype) {
-  const auto type = static_cast<DataType>(datatype);
-  const int value = static_cast<int>(datatype);
-  if (value < 0 || value > UINT8_MAX || omnes::base::sizeOf(type) == 0)
-    return bad("datatype is " + std::to_string(value) + ", which is no omnesDataType_t");
-  return type;
+// Whether the buffers are one, as NCCL has it for the collective.
+bool isInPlace(const Shape& shape, int32_t rank, const void* send, const void* recv) {
+  const uint64_t block =
+      shape.count * omnes::base::sizeOf(shape.type) * static_cast<uint64_t>(rank);
+  const auto* s = static_cast<const char*>(send);
+  const auto* r = static_cast<const char*>(recv);
+  switch (shape.collective) {
+    case Collective::kReduceScatter:
+    case Collective::kScatter: return r == s + block;
+    case Collective::kAllGather:
+    case Collective::kGather: return s == r + block;
+    case Collective::kAllToAll: return false;
+    default: return s == r;
+  }
 }
 
-Result<Reducer> checkOperator(omnesComm_t comm, omnesRedOp_t op, DataType type) {
-  const int value = static_cast<int>(op);
-  if (value >= kFirstCreatedOperator)
-    return comm->communicator->findOperator(value - kFirstCreatedOperator, type);
-  const auto builtIn = static_cast<ReduceOp>(value);
-  if (value < 0 || value >= static_cast<int>(ReduceOp::kPreMulSum) ||
-      omnes::base::nameOf(builtIn) == "?")
-    return bad("op is " + std::to_string(value) + ", which is no omnesRedOp_t");
-  if (!omnes::base::isDefined(type, builtIn))
-    return bad("op " + std::string(omnes::base::nameOf(builtIn)) + " is not defined for " +
-               std::string(omnes::base::nameOf(type)));
-  return Reducer{builtIn, 0};
-}
-
-bool overlaps(const void* a, uint64_t aBytes, const void* b, uint64_t bBytes) {
-  const auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
-  return aBytes > 0 && bBytes > 0 && x < y + bBytes && y < x + aBytes;
-}
-
-// Sizes, pointers and overlap. inPlaceOffset: where in the larger buffer the smaller one lies when
-// in place.
+// Sizes, pointers and overlap. A buffer that this rank has no use for may be anything.
 Status checkBuffers(const Shape& shape, int32_t nranks, int32_t rank, const void* send,
                     const void* recv) {
   const uint64_t width = omnes::base::sizeOf(shape.type);
@@ -61,18 +52,14 @@ Status checkBuffers(const Shape& shape, int32_t nranks, int32_t rank, const void
     return bad("count is " + std::to_string(shape.count) +
                ": the buffers would be beyond 2^63 bytes");
   if (shape.count == 0) return Status::ok();
-  if (send == nullptr) return bad("sendbuff is NULL");
-  if (recv == nullptr) return bad("recvbuff is NULL");
   const auto bytes = omnes::core::bufferBytes(shape, rank, nranks);
-  const uint64_t block = shape.count * width * static_cast<uint64_t>(rank);
-  const auto* s = static_cast<const char*>(send);
-  const auto* r = static_cast<const char*>(recv);
-  const bool inPlace = shape.collective == Collective::kReduceScatter ? r == s + block
-                       : shape.collective == Collective::kAllGather   ? s == r + block
-                                                                      : s == r;
-  if (!inPlace && overlaps(send, bytes.send, recv, bytes.recv))
-    return bad("sendbuff and recvbuff overlap without being in place");
-  return Status::ok();
+  if (send == nullptr && bytes.send > 0) return bad("sendbuff is NULL");
+  if (recv == nullptr && bytes.recv > 0) return bad("recvbuff is NULL");
+  if (!overlaps(send, bytes.send, recv, bytes.recv) || isInPlace(shape, rank, send, recv))
+    return Status::ok();
+  return bad(shape.collective == Collective::kAllToAll
+                 ? "sendbuff and recvbuff overlap; an AlltoAll is never in place"
+                 : "sendbuff and recvbuff overlap without being in place");
 }
 
 struct Wanted {
@@ -99,21 +86,29 @@ Status enqueue(const Wanted& call, omnesComm_t comm, omnesStream_t stream) {
   return omnes::core::finishTogether(batch);
 }
 
-Status runReduction(Collective collective, const void* send, void* recv, size_t count,
-                    omnesDataType_t datatype, omnesRedOp_t op, omnesComm_t comm,
-                    omnesStream_t stream) {
+struct Arguments {
+  const void* send;
+  void* recv;
+  size_t count;
+  omnesDataType_t datatype;
+  omnesRedOp_t op = omnesSum;
+  std::optional<int> root = std::nullopt;
+};
+
+Status run(Collective collective, const Arguments& in, omnesComm_t comm, omnesStream_t stream) {
   const Entry entry(comm);
   if (!entry.isIn()) [[unlikely]]
     return omnes::api::whyNotIn(comm);
   if (comm->isFinalized)
     return Status(Code::kInvalidUsage, "comm was finalized; only omnesCommDestroy may follow");
-  OMNES_ASSIGN_OR_RETURN(const DataType type, checkType(datatype));
-  OMNES_ASSIGN_OR_RETURN(const Reducer reducer, checkOperator(comm, op, type));
-  const Shape shape{collective, count, type, reducer.op};
-  OMNES_RETURN_IF_ERROR(checkBuffers(shape, comm->nranks, comm->rank, send, recv));
+  OMNES_ASSIGN_OR_RETURN(const DataType type, checkType(in.datatype));
+  OMNES_ASSIGN_OR_RETURN(const Reducer reducer, checkOperator(comm, in.op, type));
+  if (in.root) OMNES_RETURN_IF_ERROR(checkRank(comm, *in.root, "root"));
+  const Shape shape{collective, in.count, type, reducer.op, in.root.value_or(-1)};
+  OMNES_RETURN_IF_ERROR(checkBuffers(shape, comm->nranks, comm->rank, in.send, in.recv));
   if (stream == nullptr && !Group::isOpen() && !comm->communicator->isBusy()) [[likely]]
-    return comm->communicator->run(shape, reducer, {send, recv});
-  return enqueue({shape, reducer, {send, recv}}, comm, stream);
+    return comm->communicator->run(shape, reducer, {in.send, in.recv});
+  return enqueue({shape, reducer, {in.send, in.recv}}, comm, stream);
 }
 
 }  // namespace
@@ -122,8 +117,31 @@ omnesResult_t omnesAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                              omnesDataType_t datatype, omnesRedOp_t op, omnesComm_t comm,
                              omnesStream_t stream) {
   return guardCollective(comm, [&] {
-    return runReduction(Collective::kAllReduce, sendbuff, recvbuff, count, datatype, op, comm,
-                        stream);
+    return run(Collective::kAllReduce, {sendbuff, recvbuff, count, datatype, op}, comm, stream);
+  });
+}
+
+omnesResult_t omnesReduce(const void* sendbuff, void* recvbuff, size_t count,
+                          omnesDataType_t datatype, omnesRedOp_t op, int root, omnesComm_t comm,
+                          omnesStream_t stream) {
+  return guardCollective(comm, [&] {
+    return run(Collective::kReduce, {sendbuff, recvbuff, count, datatype, op, root}, comm, stream);
+  });
+}
+
+omnesResult_t omnesBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                             omnesDataType_t datatype, int root, omnesComm_t comm,
+                             omnesStream_t stream) {
+  return guardCollective(comm, [&] {
+    return run(Collective::kBroadcast, {sendbuff, recvbuff, count, datatype, omnesSum, root}, comm,
+               stream);
+  });
+}
+
+omnesResult_t omnesBcast(void* buff, size_t count, omnesDataType_t datatype, int root,
+                         omnesComm_t comm, omnesStream_t stream) {
+  return guardCollective(comm, [&] {
+    return run(Collective::kBroadcast, {buff, buff, count, datatype, omnesSum, root}, comm, stream);
   });
 }
 
@@ -131,23 +149,46 @@ omnesResult_t omnesReduceScatter(const void* sendbuff, void* recvbuff, size_t re
                                  omnesDataType_t datatype, omnesRedOp_t op, omnesComm_t comm,
                                  omnesStream_t stream) {
   return guardCollective(comm, [&] {
-    return runReduction(Collective::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op,
-                        comm, stream);
+    return run(Collective::kReduceScatter, {sendbuff, recvbuff, recvcount, datatype, op}, comm,
+               stream);
   });
 }
 
 omnesResult_t omnesAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                              omnesDataType_t datatype, omnesComm_t comm, omnesStream_t stream) {
   return guardCollective(comm, [&] {
-    return runReduction(Collective::kAllGather, sendbuff, recvbuff, sendcount, datatype, omnesSum,
-                        comm, stream);
+    return run(Collective::kAllGather, {sendbuff, recvbuff, sendcount, datatype}, comm, stream);
+  });
+}
+
+omnesResult_t omnesAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
+                            omnesDataType_t datatype, omnesComm_t comm, omnesStream_t stream) {
+  return guardCollective(comm, [&] {
+    return run(Collective::kAllToAll, {sendbuff, recvbuff, count, datatype}, comm, stream);
+  });
+}
+
+omnesResult_t omnesGather(const void* sendbuff, void* recvbuff, size_t count,
+                          omnesDataType_t datatype, int root, omnesComm_t comm,
+                          omnesStream_t stream) {
+  return guardCollective(comm, [&] {
+    return run(Collective::kGather, {sendbuff, recvbuff, count, datatype, omnesSum, root}, comm,
+               stream);
+  });
+}
+
+omnesResult_t omnesScatter(const void* sendbuff, void* recvbuff, size_t count,
+                           omnesDataType_t datatype, int root, omnesComm_t comm,
+                           omnesStream_t stream) {
+  return guardCollective(comm, [&] {
+    return run(Collective::kScatter, {sendbuff, recvbuff, count, datatype, omnesSum, root}, comm,
+               stream);
   });
 }
 
 omnesResult_t omnesBarrier(omnesComm_t comm, omnesStream_t stream) {
   return guardCollective(comm, [&] {
-    return runReduction(Collective::kBarrier, nullptr, nullptr, 0, omnesInt8, omnesSum, comm,
-                        stream);
+    return run(Collective::kBarrier, {nullptr, nullptr, 0, omnesInt8}, comm, stream);
   });
 }
 

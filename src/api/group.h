@@ -26,6 +26,10 @@ class Group {
 
   base::Status noteOperation(omnesComm_t comm, std::shared_ptr<core::Pending> pending,
                              std::shared_ptr<core::Stream> stream);
+  // The messages of one communicator and stream become one operation at the end, behind the
+  // collectives: so they meet those of the other ranks in whatever order they were called.
+  base::Status noteMessage(omnesComm_t comm, const core::Message& message,
+                           std::shared_ptr<core::Stream> stream);
   // *comm is set at the end.
   base::Status noteJoin(JoinPlan plan, omnesComm_t* comm);
   // A call of the group was refused.
@@ -38,12 +42,20 @@ class Group {
     std::shared_ptr<core::Pending> pending;
     std::shared_ptr<core::Stream> stream;
   };
-  base::Status startNoted(const std::vector<Noted>& noted);
+  struct NotedMessages {
+    omnesComm_t comm;
+    uint64_t serial;
+    std::shared_ptr<core::Stream> stream;
+    std::vector<core::Message> messages;
+  };
+  base::Status startNoted(const std::vector<Noted>& noted,
+                          const std::vector<NotedMessages>& messages);
 
   [[gnu::tls_model("initial-exec")]] static thread_local constinit int depth_;
 
   uint32_t forkGeneration_ = 0;
   std::vector<Noted> noted_;
+  std::vector<NotedMessages> messages_;
   std::vector<JoinPlan> joins_;
   std::vector<omnesComm_t*> joined_;
   base::Status refused_;

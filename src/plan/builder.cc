@@ -143,6 +143,7 @@ void normalise(Plan& plan) {
     const int32_t modulus =
         ref.kind == Ref::Kind::kLink ? plan.nranks : blockCount(plan, ref.space);
     if (modulus > 0) ref.run.start.base = valueOf(Index{ref.run.start.base, 0}, 0, modulus);
+    if (ref.run.group >= ref.run.count) ref.run.group = ref.run.jump = 0;
   };
   for (Lane& lane : plan.lanes) {
     for (Step& step : lane.steps) {

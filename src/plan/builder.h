@@ -22,6 +22,11 @@ constexpr Run at(int32_t index, int32_t step = 0) { return Run{{index, step}, 1,
 constexpr Run range(int32_t first, int32_t count, int32_t stride = 1) {
   return Run{{first, 0}, stride, count};
 }
+// `count` blocks in groups of `group`, each group `jump` behind the one before (plan.h: Run).
+constexpr Run grouped(int32_t first, int32_t count, int32_t group, int32_t jump,
+                      int32_t stride = 1) {
+  return Run{{first, 0}, stride, count, group, jump};
+}
 // All ranks but `rank`, beginning after it, so that no peer is the first of everybody.
 constexpr Run othersOf(int32_t rank, int32_t nranks) { return range(rank + 1, nranks - 1); }
 
@@ -67,7 +72,8 @@ class Builder {
   bool skipping_ = false;  // inside a loop without iterations
 };
 
-// Reduces the base of every index to [0, modulus). Part of build(); combinators need it too.
+// Reduces the base of every index to [0, modulus), and drops the groups of runs that are one group.
+// Part of build(); combinators need it too.
 void normalise(Plan& plan);
 
 // Sets the plan's largest chunks from what this rank sends. Part of build() and compose(). Right as

@@ -32,9 +32,10 @@ Plan compose(const Plan& reduceScatter, const Plan& allGather, int32_t minCredit
 // added by then; where that matters (16-bit floats travel as FP32) write the reduce-scatter by
 // hand. Sums live in scratch, block b in scratch block b.
 //
-// The plan must be one that the verifier accepts, an all-gather without scratch, and without an IN
-// from several peers in a loop. Loops stay loops unless an iteration differs from the others in
-// what it finds untouched.
+// The plan must be one that the verifier accepts, and without an IN from several peers in a loop.
+// An all-gather must not use scratch, nor bring a rank a block twice (or its own), which would be
+// added twice. Loops stay loops unless an iteration differs from the others in what it finds
+// untouched.
 Plan reverse(const Plan& plan);
 
 }  // namespace omnes::plan

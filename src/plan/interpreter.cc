@@ -21,8 +21,8 @@ Status wrong(std::string text) {
 }
 
 // What a block holds. Empty = poison. Otherwise the first byte says what it is, then one saturating
-// count a rank. A string, because short ones live inside the object: copying a whole machine stays
-// cheap.
+// count a rank; in an all-to-all, source and destination in two bytes each. A string, because short
+// ones live inside the object: copying a whole machine stays cheap.
 using Value = std::string;
 constexpr char kContribution = 'c';  // one rank's untouched elements
 constexpr char kSum = 'p';           // a sum under way, in the wire type
@@ -30,10 +30,14 @@ constexpr char kFinished = 'f';      // a finished result
 
 Mark markOf(const Value& value) { return value[0] == kSum ? Mark::kPartial : Mark::kInput; }
 
-Value contributionOf(int32_t rank, int32_t nranks) {
-  Value value(static_cast<size_t>(nranks) + 1, '\0');
+// What `source` gives: the same in each of its blocks, except to an all-to-all.
+Value contributionOf(const Plan& plan, int32_t source, int32_t destination) {
+  if (plan.collective == Collective::kAllToAll)
+    return {kContribution, static_cast<char>(source), static_cast<char>(source >> 8),
+            static_cast<char>(destination), static_cast<char>(destination >> 8)};
+  Value value(static_cast<size_t>(plan.nranks) + 1, '\0');
   value[0] = kContribution;
-  value[static_cast<size_t>(rank) + 1] = 1;
+  value[static_cast<size_t>(source) + 1] = 1;
   return value;
 }
 
@@ -105,7 +109,7 @@ class Machine {
                    const std::vector<size_t>& sourceCells) const;
   Value combine(const std::vector<std::vector<Value>>& operands, size_t position) const;
   Status finish(const State& state) const;
-  bool isRight(const Value& value, int32_t extent) const;
+  bool isRight(const Plan& plan, int32_t block, const Value& value) const;
 
   const Step& stepOf(const Thread& thread, const Instance& instance) const {
     return plans_[static_cast<size_t>(thread.rank)]
@@ -163,8 +167,8 @@ Status Machine::checkShape() const {
     if (plan.rank != static_cast<int32_t>(rank) || plan.nranks != nranks())
       return wrong("plans are not one set");
     if (plan.lanes.size() != plans_[0].lanes.size() || plan.blocks != plans_[0].blocks ||
-        plan.blocks < 1 || plan.collective != plans_[0].collective || plan.scratchCopies < 1 ||
-        plan.scratchBlocks < 0)
+        plan.blocks < 1 || plan.collective != plans_[0].collective || plan.root != plans_[0].root ||
+        plan.scratchCopies < 1 || plan.scratchBlocks < 0)
       return wrong("rank " + std::to_string(rank) + " has another shape than rank 0");
     for (const Lane& lane : plan.lanes) {
       bool inLoop = false;
@@ -276,12 +280,11 @@ void Machine::layOutMemory() {
     start_.cells.resize(start_.cells.size() +
                         static_cast<size_t>(lanes_) *
                             (static_cast<size_t>(slices_) * perSlice + scratch));
-    const bool hasInput = plan.collective != Collective::kBroadcast || plan.rank == plan.root;
-    for (int32_t lane = 0; hasInput && lane < lanes_; ++lane)
+    for (int32_t lane = 0; lane < lanes_; ++lane)
       for (int32_t slice = 0; slice < slices_; ++slice)
         for (int32_t block = 0; block < inputs; ++block)
           start_.cells[cellOf(plan.rank, lane, slice, Space::kInput, block)] =
-              contributionOf(plan.rank, nranks());
+              contributionOf(plan, plan.rank, block);
   }
 }
 
@@ -429,6 +432,8 @@ Status Machine::takeOperand(State& state, const Thread& thread, const Instance& 
   if (source.kind == Ref::Kind::kSlice) {
     std::vector<int32_t> found;
     std::vector<Value> values;
+    if (blocksOf(thread, instance, source).empty())
+      return wrong(where(thread, instance) + ": reads blocks that this rank does not have");
     for (int32_t block : blocksOf(thread, instance, source)) {
       found.push_back(extentOf(plans_[static_cast<size_t>(thread.rank)], source.space, block));
       values.push_back(
@@ -491,6 +496,8 @@ Status Machine::putResult(State& state, const Thread& thread, const Instance& in
     return Status::ok();
   }
   const std::vector<int32_t> blocks = blocksOf(thread, instance, sink);
+  if (blocks.empty())
+    return wrong(where(thread, instance) + ": writes blocks that this rank does not have");
   if (blocks.size() != extents.size())
     return wrong(where(thread, instance) + ": a sink of another length");
   if (sink.space == Space::kInput) return wrong(where(thread, instance) + ": writes its input");
@@ -514,9 +521,7 @@ Status Machine::runMove(State& state, const Thread& thread, const Instance& inst
   }
   if (operands.empty() || (step.op == Op::kNone && operands.size() != 1))
     return wrong(where(thread, instance) + ": not the right number of operands");
-  const Collective collective = plans_[0].collective;
-  if (step.op == Op::kReduce &&
-      (collective == Collective::kAllGather || collective == Collective::kBroadcast))
+  if (step.op == Op::kReduce && !isReduction(plans_[0].collective))
     return wrong(where(thread, instance) + ": this collective has no reduction");
   std::vector<Value> results = operands[0];
   for (size_t k = 0; step.op == Op::kReduce && k < results.size(); ++k)
@@ -535,14 +540,18 @@ Status Machine::runMove(State& state, const Thread& thread, const Instance& inst
   return Status::ok();
 }
 
-bool Machine::isRight(const Value& value, int32_t extent) const {
+bool Machine::isRight(const Plan& plan, int32_t block, const Value& value) const {
   if (value.empty()) return false;
-  const Plan& plan = plans_[0];
-  if (plan.collective == Collective::kAllGather) return value == contributionOf(extent, nranks());
-  if (plan.collective == Collective::kBroadcast)
-    return value == contributionOf(plan.root, nranks());
-  return value[0] == kFinished &&
-         std::all_of(value.begin() + 1, value.end(), [](char count) { return count == 1; });
+  switch (plan.collective) {
+    case Collective::kAllGather:
+    case Collective::kGather:
+    case Collective::kAllToAll: return value == contributionOf(plan, block, plan.rank);
+    case Collective::kBroadcast:
+    case Collective::kScatter: return value == contributionOf(plan, plan.root, plan.rank);
+    default:
+      return value[0] == kFinished &&
+             std::all_of(value.begin() + 1, value.end(), [](char count) { return count == 1; });
+  }
 }
 
 Status Machine::finish(const State& state) const {
@@ -552,14 +561,13 @@ Status Machine::finish(const State& state) const {
         return wrong("a chunk of rank " + std::to_string(links_[link].source) + " was never taken");
   for (const Thread& thread : threads_) {
     const Plan& plan = plans_[static_cast<size_t>(thread.rank)];
-    if (plan.collective == Collective::kReduce && plan.rank != plan.root) continue;
     std::set<int32_t> slices;
     const bool isShort = lanes_ > 1 && thread.lane == lanes_ - 1;
     const int32_t mine = isShort ? std::max(1, slices_ - 1) : slices_;
     for (int32_t slice = 0; slice < mine; ++slice) {
       for (int32_t block = 0; block < blockCount(plan, Space::kOutput); ++block) {
         const size_t cell = cellOf(plan.rank, thread.lane, slice, Space::kOutput, block);
-        if (!isRight(state.cells[cell], extentOf(plan, Space::kOutput, block)))
+        if (!isRight(plan, block, state.cells[cell]))
           return wrong("rank " + std::to_string(plan.rank) + " lane " +
                        std::to_string(thread.lane) + " ends with a wrong output block " +
                        std::to_string(block) + " in slice " + std::to_string(slice));

@@ -48,6 +48,8 @@ Json jsonOf(const Ref& ref) {
   if (ref.run.start.step != 0) json["step"] = ref.run.start.step;
   if (ref.run.stride != 1) json["stride"] = ref.run.stride;
   if (ref.run.count != 1) json["count"] = ref.run.count;
+  if (ref.run.group != 0) json["group"] = ref.run.group;
+  if (ref.run.jump != 0) json["jump"] = ref.run.jump;
   if (ref.mark != Mark::kInput) json["mark"] = nameIn(kMarks, ref.mark);
   return json;
 }
@@ -225,6 +227,8 @@ Status read(const Json& json, const std::string& path, Ref* ref) {
   OMNES_RETURN_IF_ERROR(object.optionalInteger("step", kMin, kMax, &ref->run.start.step));
   OMNES_RETURN_IF_ERROR(object.optionalInteger("stride", kMin, kMax, &ref->run.stride));
   OMNES_RETURN_IF_ERROR(object.optionalInteger("count", 1, kMax, &ref->run.count));
+  OMNES_RETURN_IF_ERROR(object.optionalInteger("group", 0, kMax, &ref->run.group));
+  OMNES_RETURN_IF_ERROR(object.optionalInteger("jump", kMin, kMax, &ref->run.jump));
   if (object.has("mark")) OMNES_RETURN_IF_ERROR(object.choice("mark", kMarks, &ref->mark));
   return object.finish();
 }

@@ -11,7 +11,7 @@
 //         {"kind": "loop", "delay": 0, "iterations": 3}, {"kind": "end", "delay": 0}
 //   ref   {"space": "input" | "output" | "scratch", <run>, "mark": "input" | "partial"}     a slice
 //         {"stream": 1, <run>, "mark": ...}                                                  a link
-//   run   "start": 0, "step": 0, "stride": 1, "count": 1
+//   run   "start": 0, "step": 0, "stride": 1, "count": 1, "group": 0, "jump": 0
 // Of a step "delay", of a ref all of the run except "start", and "mark" may be left out; their
 // defaults are the ones above and "input". Anything unknown, twice or out of range is an error that
 // names the place. Pure functions, thread-safe. Reading proves nothing: verify() what was read

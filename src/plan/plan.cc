@@ -8,10 +8,10 @@ int32_t blockCount(const Plan& plan, Space space) {
   const bool isRoot = plan.rank == plan.root;
   switch (plan.collective) {
     case Collective::kAllReduce:
-    case Collective::kReduce:
-    case Collective::kBroadcast:
     case Collective::kAllToAll:
     case Collective::kAllToAllV: return plan.blocks;
+    case Collective::kReduce: return input || isRoot ? plan.blocks : 0;
+    case Collective::kBroadcast: return !input || isRoot ? plan.blocks : 0;
     case Collective::kReduceScatter:
     case Collective::kReduceScatterV: return input ? plan.blocks : 1;
     case Collective::kAllGather:
@@ -57,6 +57,7 @@ int32_t inPlaceAlias(const Plan& plan, int32_t outputBlock) {
     case Collective::kAllGatherV:
     case Collective::kGather:
     case Collective::kGatherV: return outputBlock == plan.rank ? 0 : -1;
+    case Collective::kBroadcast: return plan.rank == plan.root ? outputBlock : -1;
     case Collective::kAllToAll:
     case Collective::kAllToAllV: return -1;
     default: return outputBlock;

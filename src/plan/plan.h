@@ -64,10 +64,19 @@ struct Index {
 
 // start, start + stride, ... `count` of them, each reduced mod m (as Index). stride may be
 // negative.
+//
+// With group > 0 the blocks lie in groups of that many, the last one perhaps cut short: each begins
+// `jump` behind the begin of the one before, so element k is start + jump * (k / group) + stride *
+// (k % group). Groups lie one behind the other, all on one way round: stride and jump have one
+// sign, a group ends before the next begins, and the last ends before the first begins again. For
+// slices only. (What an all-to-all sends at once in a logarithmic number of rounds is of this kind:
+// blocks whose distance has a certain digit.)
 struct Run {
   Index start;
   int32_t stride = 1;
   int32_t count = 1;
+  int32_t group = 0;  // 0: all one group
+  int32_t jump = 0;
   bool operator==(const Run&) const = default;
 };
 
@@ -155,7 +164,7 @@ struct Plan {
 
 // Number of blocks of a space on plan.rank, and the extent that each holds:
 //   all-reduce, broadcast, reduce: input and output have `blocks` blocks, block b holds extent b
-//   (the input of a broadcast and the output of a reduce: on the root only)
+//   (the input of a broadcast and the output of a reduce: on the root only, none elsewhere)
 //   reduce-scatter: input as above (blocks == nranks); output is 1 block holding extent `rank`
 //   all-gather: input is 1 block holding extent `rank`; output has nranks blocks, block b holds
 //   extent b
@@ -171,9 +180,9 @@ struct Plan {
 int32_t blockCount(const Plan& plan, Space space);
 int32_t extentOf(const Plan& plan, Space space, int32_t block);
 // The input block that an output block aliases when the call is in place, or -1:
-//   all-reduce, broadcast, reduce: b -> b; reduce-scatter, and scatter on the root: output 0 ->
-//   input `rank`; all-gather, and gather on the root: output `rank` -> input 0, others -1. An
-//   all-to-all is never in place.
+//   all-reduce, and broadcast and reduce on the root: b -> b; reduce-scatter, and scatter on the
+//   root: output 0 -> input `rank`; all-gather, and gather on the root: output `rank` -> input 0,
+//   others -1. An all-to-all is never in place.
 int32_t inPlaceAlias(const Plan& plan, int32_t outputBlock);
 
 // Value of an index in loop iteration i, in [0, modulus).
@@ -183,9 +192,11 @@ constexpr int32_t valueOf(const Index& index, int32_t iteration, int32_t modulus
 }
 // Element k of a run in loop iteration i.
 constexpr int32_t valueOf(const Run& run, int32_t k, int32_t iteration, int32_t modulus) {
-  const int64_t raw =
-      (int64_t{run.start.base} + int64_t{run.start.step} * iteration + int64_t{run.stride} * k) %
-      modulus;
+  const int64_t groups = run.group > 0 ? k / run.group : 0;
+  const int64_t inside = run.group > 0 ? k % run.group : k;
+  const int64_t raw = (int64_t{run.start.base} + int64_t{run.start.step} * iteration +
+                       run.jump * groups + run.stride * inside) %
+                      modulus;
   return static_cast<int32_t>(raw < 0 ? raw + modulus : raw);
 }
 

@@ -1,5 +1,6 @@
 // Checks of each plan alone, before anything is unrolled. Limits keep hostile plans from eating
 // memory.
+#include <cstdlib>
 #include <numeric>
 #include <string>
 
@@ -24,6 +25,26 @@ struct Place {
   size_t index;
   const Step& step() const { return plan.lanes[lane].steps[index]; }
 };
+
+// Whether a rank's chunks have room in slots of exchange streams, which are short, or only in
+// others.
+enum class Slots : uint8_t { kNone, kShort, kLong };
+Slots slotsOf(const Plan& plan) {
+  Slots found = Slots::kNone;
+  for (const Lane& lane : plan.lanes) {
+    for (const Step& step : lane.steps) {
+      if (step.kind != Step::Kind::kMove) continue;
+      for (const auto* refs : {&step.sources, &step.sinks}) {
+        for (const Ref& ref : *refs) {
+          if (ref.kind != Ref::Kind::kLink) continue;
+          if (ref.stream % kStreamsPerLane == kStreamExchange) return Slots::kShort;
+          found = Slots::kLong;
+        }
+      }
+    }
+  }
+  return found;
+}
 
 class FormCheck {
  public:
@@ -59,6 +80,7 @@ class FormCheck {
 Status FormCheck::checkSet() const {
   const Plan& first = plans_[0];
   if (plans_.size() > static_cast<size_t>(kMaxRanks)) return bad("more than 65536 ranks");
+  Slots slots = Slots::kNone;
   for (size_t rank = 0; rank < plans_.size(); ++rank) {
     const Plan& plan = plans_[rank];
     const std::string name = "the plan at position " + std::to_string(rank);
@@ -78,12 +100,25 @@ Status FormCheck::checkSet() const {
       return bad(name + " has another number of lanes than rank 0's");
     base::Status status = checkPlan(plan);
     if (!status.isOk()) return status;
+    // Each rank cuts its slices by the shortest slot that it uses, and all must cut alike.
+    const Slots own = slotsOf(plan);
+    if (slots == Slots::kNone) slots = own;
+    if (own != Slots::kNone && own != slots)
+      return bad(name + " has chunks on exchange streams, or none, unlike ranks before it");
   }
   return Status::ok();
 }
 
-bool needsRoot(Collective collective) {
-  return collective == Collective::kReduce || collective == Collective::kBroadcast;
+// Whether each rank has a block of its own, which slices cut one by one.
+bool hasBlockPerRank(Collective collective) {
+  switch (collective) {
+    case Collective::kReduceScatter:
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter: return true;
+    default: return false;
+  }
 }
 
 Status FormCheck::checkPlan(const Plan& plan) const {
@@ -97,10 +132,9 @@ Status FormCheck::checkPlan(const Plan& plan) const {
     return bad(plan, "asks for " + std::to_string(plan.minCredits) + " credits");
   if (plan.lanes.empty() || plan.lanes.size() > static_cast<size_t>(kMaxLanes))
     return bad(plan, "has " + std::to_string(plan.lanes.size()) + " lanes, not 1 to 8");
-  if (needsRoot(plan.collective) ? plan.root < 0 || plan.root >= plan.nranks : plan.root != -1)
+  if (hasRoot(plan.collective) ? plan.root < 0 || plan.root >= plan.nranks : plan.root != -1)
     return bad(plan, "has root " + std::to_string(plan.root));
-  const bool outer =
-      plan.collective == Collective::kReduceScatter || plan.collective == Collective::kAllGather;
+  const bool outer = hasBlockPerRank(plan.collective);
   if (outer && plan.blocks != plan.nranks) return bad(plan, "must have one block a rank");
   if (plan.collective != Collective::kBarrier && (plan.cut == Cut::kOuter) != outer)
     return bad(plan, "has the cut of another collective");
@@ -162,13 +196,10 @@ Status FormCheck::checkMove(const Place& place) const {
   for (const auto* refs : {&step.sources, &step.sinks})
     for (const Ref& ref : *refs) hasSlice |= ref.kind == Ref::Kind::kSlice;
   if (!hasSlice) return bad(place, "no slice, so this rank does not know what the chunk holds");
-  if (step.op == Op::kReduce) {
-    const Collective collective = place.plan.collective;
-    const bool hasReduction =
-        collective != Collective::kAllGather && collective != Collective::kBroadcast;
-    return hasReduction ? Status::ok()
-                        : bad(place, "this collective has no reduction", Property::kValues);
-  }
+  if (step.op == Op::kReduce)
+    return isReduction(place.plan.collective)
+               ? Status::ok()
+               : bad(place, "this collective has no reduction", Property::kValues);
   if (step.op != Op::kNone) return bad(place, "unknown operation");
   const Ref& source = step.sources[0];
   if (step.sources.size() != 1 || (source.kind == Ref::Kind::kLink && source.run.count != 1))
@@ -183,13 +214,25 @@ bool areDifferent(const Run& run, int32_t modulus) {
   return run.count >= 1 && run.count <= modulus / std::gcd(int64_t{run.stride}, int64_t{modulus});
 }
 
+// The same of a run in groups, by what plan.h asks for: one behind the other and once around at
+// most.
+bool areGroupsApart(const Run& run, int32_t modulus) {
+  const int64_t stride = std::abs(int64_t{run.stride});
+  const int64_t jump = std::abs(int64_t{run.jump});
+  if (run.count < 1 || run.group < 1 || stride == 0) return false;
+  if (run.group > 1 && (run.stride < 0) != (run.jump < 0)) return false;
+  const int64_t before = (run.count - 1) / run.group;  // groups before the last
+  const int64_t last = run.count - before * run.group;
+  return stride * (run.group - 1) < jump && jump * before + stride * (last - 1) < modulus;
+}
+
 Status FormCheck::checkRef(const Place& place, const Ref& ref, bool isSink) const {
   const Plan& plan = place.plan;
   if (ref.mark > Mark::kPartial) return bad(place, toText(ref) + ": unknown mark");
   if (ref.kind == Ref::Kind::kLink) {
     if (ref.stream >= kStreamsPerLane * kMaxLanes)
       return bad(place, toText(ref) + ": no such stream");
-    if (!areDifferent(ref.run, plan.nranks))
+    if (ref.run.group != 0 || !areDifferent(ref.run, plan.nranks))
       return bad(place, toText(ref) + ": not a set of different peers");
     const uint8_t base = ref.stream % kStreamsPerLane;
     if (isSink && ref.run.count > 1 && (base == kStreamScatter || base == kStreamSignal))
@@ -201,11 +244,15 @@ Status FormCheck::checkRef(const Place& place, const Ref& ref, bool isSink) cons
     return bad(place, "signals and waits take links only");
   if (ref.space > Space::kScratch) return bad(place, "unknown space");
   const int32_t modulus = blockCount(plan, ref.space);
-  if (modulus < 1) return bad(place, toText(ref) + ": this plan has no such space");
+  if (modulus < 1) return bad(place, toText(ref) + ": this rank has no such space");
   if (isSink && ref.space == Space::kInput) return bad(place, toText(ref) + ": writes its input");
   // Each extent at most once, so that operands of one step can only overlap block on block.
-  const bool isRun =
-      ref.run.count == 1 || (areDifferent(ref.run, modulus) && areDifferent(ref.run, plan.blocks));
+  bool isRun = ref.run.count == 1;
+  if (ref.run.group != 0) {
+    isRun = modulus % plan.blocks == 0 && areGroupsApart(ref.run, plan.blocks);
+  } else if (!isRun) {
+    isRun = areDifferent(ref.run, modulus) && areDifferent(ref.run, plan.blocks);
+  }
   return isRun ? Status::ok() : bad(place, toText(ref) + ": not a run of different blocks");
 }
 
@@ -220,9 +267,13 @@ Status checkForm(std::span<const Plan> plans, bool inPlace) {
     case Collective::kAllGather:
     case Collective::kBarrier:
     case Collective::kReduce:
-    case Collective::kBroadcast: break;
+    case Collective::kBroadcast:
+    case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter: break;
     default:
-      return fail(plans, inPlace, Property::kMemory, "this collective cannot be verified yet");
+      return fail(plans, inPlace, Property::kMemory,
+                  "plans are written for the collective with equal lengths");
   }
   return FormCheck(plans, inPlace).checkSet();
 }

@@ -28,7 +28,7 @@ void forEachBlock(const Plan& plan, const Operation& operation, const Ref& ref,
                   const Visit& visit) {
   const Blocks blocks = blocksOf(plan, ref, operation.iteration);
   int32_t block = blocks.first;
-  for (int32_t k = 0; k < ref.run.count; ++k, block = blocks.next(block)) visit(block);
+  for (int32_t k = 0; k < ref.run.count; block = blocks.next(block, k), ++k) visit(block);
 }
 
 // One rank's scratch over the waves of several slices: each block remembers which slice wrote it.

@@ -214,7 +214,10 @@ Status Matcher::take(Thread* thread, uint32_t number) {
 
 std::string textOf(const Extents& extents) {
   return "extents " + std::to_string(extents.first) + ":" + std::to_string(extents.count) + ":" +
-         std::to_string(extents.stride);
+         std::to_string(extents.stride) +
+         (extents.group == 0 ? ""
+                             : " in groups of " + std::to_string(extents.group) + " with hop " +
+                                   std::to_string(extents.hop));
 }
 
 Status Matcher::compare(uint32_t number, const Ref& source, uint32_t in, uint32_t out) {

@@ -31,6 +31,30 @@ int32_t positive(int64_t value, int32_t modulus) {
   return static_cast<int32_t>(rest < 0 ? rest + modulus : rest);
 }
 
+// How the extent moves on when the block does by one.
+int32_t directionOf(const Plan& plan, Space space) {
+  return plan.collective == Collective::kAllToAll && space == Space::kOutput ? -1 : 1;
+}
+
+// From the end of a group to the next.
+int64_t hopOf(const Run& run) {
+  return run.group > 0 ? run.jump - int64_t{run.stride} * (run.group - 1) : 0;
+}
+
+Extents extentsOf(const Plan& plan, const Ref& ref, int32_t firstBlock) {
+  const int32_t direction = directionOf(plan, ref.space);
+  Extents extents{extentOf(plan, ref.space, firstBlock),
+                  positive(int64_t{ref.run.stride} * direction, plan.blocks), ref.run.count,
+                  ref.run.group, positive(hopOf(ref.run) * direction, plan.blocks)};
+  // One way to say it: no stride for one extent, no groups where they make no difference.
+  if (extents.count == 1) extents.stride = 0;
+  if (extents.group == 1 && extents.count > 1) extents.stride = extents.hop;
+  if (extents.group == 1 || extents.group >= extents.count || extents.stride == extents.hop)
+    extents.group = 0;
+  if (extents.group == 0) extents.hop = 0;
+  return extents;
+}
+
 class Compiler {
  public:
   Compiler(LinkTable* table, Program* program) : table_(*table), program_(*program) {}
@@ -131,9 +155,7 @@ Status Compiler::addExtents(Operation* operation, uint32_t number) {
     for (const Ref& ref : *refs) {
       if (ref.kind != Ref::Kind::kSlice) continue;
       const Blocks blocks = blocksOf(plan, ref, operation->iteration);
-      Extents extents{extentOf(plan, ref.space, blocks.first),
-                      positive(ref.run.stride, plan.blocks), ref.run.count};
-      if (ref.run.count == 1) extents.stride = 0;
+      const Extents extents = extentsOf(plan, ref, blocks.first);
       const int64_t last = blocks.first + int64_t{ref.run.stride} * (ref.run.count - 1);
       if (blocks.modulus % plan.blocks != 0 && (last < 0 || last >= blocks.modulus) &&
           ref.run.count > 1)
@@ -319,16 +341,22 @@ Status compile(std::span<const Plan> plans, bool inPlace, int32_t lane, LinkTabl
 
 Blocks blocksOf(const Plan& plan, const Ref& ref, int32_t iteration) {
   const int32_t modulus = blockCount(plan, ref.space);
-  return {valueOf(ref.run.start, iteration, modulus), positive(ref.run.stride, modulus), modulus};
+  return {valueOf(ref.run.start, iteration, modulus), positive(ref.run.stride, modulus), modulus,
+          ref.run.group, positive(hopOf(ref.run), modulus)};
 }
 
 int32_t cellOf(const Plan& plan, bool inPlace, Space space, int32_t block) {
   if (space == Space::kOutput) return block;
   if (space == Space::kScratch) return blockCount(plan, Space::kOutput) + block;
   if (!inPlace) return -1;
+  const bool isRoot = plan.rank == plan.root;
   switch (plan.collective) {
-    case Collective::kReduceScatter: return block == plan.rank ? 0 : -1;
+    case Collective::kReduceScatter:
+    case Collective::kScatter: return block == plan.rank ? 0 : -1;
     case Collective::kAllGather: return plan.rank;
+    case Collective::kGather: return isRoot ? plan.rank : -1;
+    case Collective::kReduce: return isRoot ? block : -1;
+    case Collective::kAllToAll: return -1;
     default: return block;
   }
 }
@@ -340,7 +368,8 @@ bool isSelfCopy(const Program& program, const Operation& operation, const Ref& s
   const Plan& plan = program.planOf(operation);
   const int32_t from = blocksOf(plan, source, operation.iteration).first;
   const int32_t to = blocksOf(plan, sink, operation.iteration).first;
-  // Outside scratch a block is its extent, so runs that begin on one cell agree everywhere.
+  // The operands of a step hold the same extents in the same order, and outside scratch no two
+  // blocks of a space hold the same one: runs that begin on one cell agree everywhere.
   return source.space != Space::kScratch && sink.space == Space::kOutput &&
          cellOf(plan, program.inPlace, source.space, from) == to;
 }

@@ -27,13 +27,22 @@ enum class Property : uint8_t {
   kMemory = 5,
 };
 
-// A run as the extents it touches: first, first + stride, ... modulo the number of extents.
+// A run as the extents it touches: first, first + stride, ... modulo the number of extents, and
+// with groups a step of `hop` instead of `stride` from the end of each to the next. The stride is
+// that of the blocks, or its negative where extents fall as blocks rise (the output of an
+// all-to-all).
 // Canonical: two runs touch the same extents in the same order exactly when these are equal.
 struct Extents {
   int32_t first = 0;
   int32_t stride = 0;
   int32_t count = 0;
+  int32_t group = 0;
+  int32_t hop = 0;
   bool operator==(const Extents&) const = default;
+  int32_t at(int32_t position, int32_t modulus) const {
+    const int64_t hops = group > 0 ? position / group : 0;
+    return static_cast<int32_t>((first + stride * (position - hops) + hop * hops) % modulus);
+  }
 };
 
 // One step in one loop iteration of one rank.
@@ -129,20 +138,23 @@ base::Status checkForm(std::span<const Plan> plans, bool inPlace);
 base::Status compile(std::span<const Plan> plans, bool inPlace, int32_t lane, LinkTable* table,
                      Program* program);
 
-// The run of a slice ref in one iteration: first block and stride in [0, blockCount).
+// The run of a slice ref in one iteration: first block, stride and hop in [0, blockCount).
 struct Blocks {
   int32_t first = 0;
   int32_t stride = 0;
   int32_t modulus = 1;
-  int32_t next(int32_t block) const {
-    block += stride;
+  int32_t group = 0;
+  int32_t hop = 0;
+  // The block behind `block`, which is at `position`.
+  int32_t next(int32_t block, int32_t position) const {
+    block += group > 0 && (position + 1) % group == 0 ? hop : stride;
     return block >= modulus ? block - modulus : block;
   }
 };
 Blocks blocksOf(const Plan& plan, const Ref& ref, int32_t iteration);
 
 // Where a block lives: 0 .. outputs - 1 are output blocks (also for input blocks that alias one),
-// then scratch blocks; -1 = input that nobody can write.
+// then scratch blocks; -1 = input that nobody can write. The inverse of inPlaceAlias for input.
 int32_t cellOf(const Plan& plan, bool inPlace, Space space, int32_t block);
 // Whether a plain copy from this slice to this sink moves a block onto itself, which no executor
 // does.

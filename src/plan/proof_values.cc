@@ -13,8 +13,8 @@ namespace {
 
 using base::Status;
 
-constexpr int64_t kMaxCells = int64_t{1} << 24;        // of one band
-constexpr int64_t kMaxTouches = int64_t{1} << 28;      // blocks times operands of one slice
+constexpr int64_t kMaxCells = int64_t{1} << 24;    // of one band
+constexpr int64_t kMaxTouches = int64_t{1} << 30;  // blocks times operands of one slice: some 10 s
 constexpr int64_t kMaxRankTouches = int64_t{1} << 24;  // the same of one rank
 
 enum class State : uint8_t { kPoison, kContribution, kPartial, kFinished };
@@ -26,8 +26,14 @@ constexpr uint64_t mix(uint64_t x) {
   x *= 0x94D049BB133111EBu;
   return x ^ (x >> 31);
 }
-constexpr uint64_t leafHash(int32_t rank) {
-  return mix(static_cast<uint64_t>(rank) + 0x9E3779B97F4A7C15u);
+// A contribution: its rank, or source * nranks + destination in an all-to-all.
+int64_t contributionOf(const Plan& plan, int32_t source, int32_t destination) {
+  return plan.collective == Collective::kAllToAll ? int64_t{source} * plan.nranks + destination
+                                                  : source;
+}
+
+constexpr uint64_t leafHash(int64_t contribution) {
+  return mix(static_cast<uint64_t>(contribution) + 0x9E3779B97F4A7C15u);
 }
 // A left fold, as the kernels do it: (a + b) + c is one expression whether it takes one step or
 // two.
@@ -42,7 +48,7 @@ struct ExactValue {
   uint64_t hash = 0;
   State state = State::kPoison;
 
-  static ExactValue contribution(int32_t rank) {
+  static ExactValue contribution(int64_t rank) {
     return {uint64_t{1} << rank, 0, leafHash(rank), State::kContribution};
   }
   static ExactValue complete(int32_t nranks) {
@@ -58,9 +64,9 @@ struct ExactValue {
   bool sameContributions(const ExactValue& other) const {
     return once == other.once && twice == other.twice;
   }
-  std::string text(int32_t nranks) const {
+  std::string text(const Plan& plan) const {
     std::string text = "{";
-    for (int32_t rank = 0; rank < nranks; ++rank) {
+    for (int32_t rank = 0; rank < plan.nranks; ++rank) {
       if (((once >> rank) & 1) == 0) continue;
       if (text.size() > 1) text += ",";
       text += std::to_string(rank);
@@ -76,12 +82,13 @@ struct WeighedValue {
   uint64_t bits = 0;
   uint64_t hash = 0;
 
-  static constexpr uint64_t weightOf(int32_t rank) {
-    return mix(mix(static_cast<uint64_t>(rank) * 0x9E3779B97F4A7C15u + 0x5851F42D4C957F2Du)) %
+  static constexpr uint64_t weightOf(int64_t contribution) {
+    return mix(mix(static_cast<uint64_t>(contribution) * 0x9E3779B97F4A7C15u +
+                   0x5851F42D4C957F2Du)) %
            kPrime;
   }
-  static WeighedValue contribution(int32_t rank) {
-    WeighedValue value{weightOf(rank), leafHash(rank)};
+  static WeighedValue contribution(int64_t contribution) {
+    WeighedValue value{weightOf(contribution), leafHash(contribution)};
     value.setState(State::kContribution);
     return value;
   }
@@ -104,10 +111,15 @@ struct WeighedValue {
   bool sameContributions(const WeighedValue& other) const {
     return (bits & kPrime) == (other.bits & kPrime);
   }
-  std::string text(int32_t nranks) const {
-    for (int32_t rank = 0; rank < nranks; ++rank)
-      if (weightOf(rank) == (bits & kPrime))
-        return std::string("rank ").append(std::to_string(rank));
+  std::string text(const Plan& plan) const {
+    const bool hasPairs = plan.collective == Collective::kAllToAll;
+    for (int32_t source = 0; source < plan.nranks; ++source) {
+      for (int32_t to = 0; to < (hasPairs ? plan.nranks : 1); ++to) {
+        if (weightOf(contributionOf(plan, source, to)) != (bits & kPrime)) continue;
+        return "rank " + std::to_string(source) +
+               (hasPairs ? " for rank " + std::to_string(to) : "");
+      }
+    }
     return "a set of contributions";
   }
 };
@@ -173,9 +185,7 @@ class Replay {
   Status finishBand(bool* sameOrder);
   Value* cell(const Plan& plan, Space space, int32_t block);
   int32_t extentAt(const Operation& operation, int32_t position) const {
-    return static_cast<int32_t>(
-        (operation.extents.first + int64_t{operation.extents.stride} * position) %
-        program_.plans[0].blocks);
+    return operation.extents.at(position, program_.plans[0].blocks);
   }
 
   const Program& program_;
@@ -241,7 +251,9 @@ void Replay<Value>::prepareBand(int32_t low, int32_t high) {
   threads_.clear();
   size_t total = 0;
   for (const Plan& plan : program_.plans) {
-    const size_t outputs = blockCount(plan, Space::kOutput) == 1 ? 1 : width;
+    const size_t outputs = blockCount(plan, Space::kOutput) > 1
+                               ? width
+                               : static_cast<size_t>(blockCount(plan, Space::kOutput));
     threads_.push_back({total, outputs});
     total +=
         outputs + width * static_cast<size_t>((plan.scratchBlocks + plan.blocks - 1) / plan.blocks);
@@ -251,7 +263,6 @@ void Replay<Value>::prepareBand(int32_t low, int32_t high) {
   readersLeft_.assign(program_.outs.size(), 0);
   if (!program_.inPlace) return;
   for (const Plan& plan : program_.plans) {
-    if (plan.collective == Collective::kBroadcast && plan.rank != plan.root) continue;
     for (int32_t block = 0; block < blockCount(plan, Space::kOutput); ++block) {
       const int32_t extent = extentOf(plan, Space::kOutput, block);
       if (inPlaceAlias(plan, block) >= 0 && extent >= low && extent < high)
@@ -264,9 +275,11 @@ void Replay<Value>::prepareBand(int32_t low, int32_t high) {
 template <typename Value>
 Value* Replay<Value>::cell(const Plan& plan, Space space, int32_t block) {
   const Thread& thread = threads_[static_cast<size_t>(plan.rank)];
-  if (space == Space::kOutput)
+  if (space == Space::kOutput) {
+    const bool isAlone = blockCount(plan, Space::kOutput) == 1;
     return &cells_[thread.base +
-                   (blockCount(plan, Space::kOutput) == 1 ? 0 : static_cast<size_t>(block - low_))];
+                   (isAlone ? 0 : static_cast<size_t>(extentOf(plan, space, block) - low_))];
+  }
   const auto width = static_cast<size_t>(high_ - low_);
   return &cells_[thread.base + thread.outputs + width * static_cast<size_t>(block / plan.blocks) +
                  static_cast<size_t>(block % plan.blocks - low_)];
@@ -275,12 +288,13 @@ Value* Replay<Value>::cell(const Plan& plan, Space space, int32_t block) {
 template <typename Value>
 void Replay<Value>::selectPositions(const Operation& operation) {
   positions_.clear();
-  int32_t extent = operation.extents.first;
-  const int32_t blocks = program_.plans[0].blocks;
-  for (int32_t position = 0; position < operation.extents.count; ++position) {
+  const Extents& extents = operation.extents;
+  const Blocks walk{extents.first, extents.stride, program_.plans[0].blocks, extents.group,
+                    extents.hop};
+  int32_t extent = walk.first;
+  for (int32_t position = 0; position < extents.count; ++position) {
     if (extent >= low_ && extent < high_) positions_.push_back(position);
-    extent += operation.extents.stride;
-    if (extent >= blocks) extent -= blocks;
+    extent = walk.next(extent, position);
   }
 }
 
@@ -333,8 +347,16 @@ Status Replay<Value>::consume(uint32_t number, const Ref& source, size_t positio
     return fail(program_, Property::kValues,
                 where + ": expected " +
                     (isPartial ? nameOf(State::kPartial) : nameOf(State::kContribution)) +
-                    ", found " + nameOf(state) + " of " + value.text(program_.nranks()));
+                    ", found " + nameOf(state) + " of " + value.text(program_.plans[0]));
   }
+  // PreMulSum scales and widens a contribution when it leaves its owner's input. From then on only
+  // a reduction may take it, since whoever passes it on cannot tell it from a result.
+  if (state == State::kContribution && operation.step->op == Op::kNone &&
+      (source.kind == Ref::Kind::kLink || source.space != Space::kInput) &&
+      isReduction(program_.plans[0].collective))
+    return fail(program_, Property::kValues,
+                nameOf(program_, number) + ": " + toText(source) +
+                    " passes on another's contribution untouched; add it instead, also alone");
   if (isFirst_) {
     result_[position] = value;
   } else {
@@ -348,18 +370,20 @@ Status Replay<Value>::addSlice(uint32_t number, const Ref& source) {
   const Operation& operation = program_.operations[number];
   const Plan& plan = program_.planOf(operation);
   const Blocks blocks = blocksOf(plan, source, operation.iteration);
-  const bool hasInput = plan.collective != Collective::kBroadcast || plan.rank == plan.root;
-  const Value leaf = hasInput ? Value::contribution(plan.rank) : Value();
+  const bool hasPairs = plan.collective == Collective::kAllToAll;
+  Value leaf = Value::contribution(contributionOf(plan, plan.rank, 0));
   int32_t block = blocks.first;
   int32_t at = 0;
   for (size_t i = 0; i < positions_.size(); ++i) {
-    for (; at < positions_[i]; ++at) block = blocks.next(block);
+    for (; at < positions_[i]; ++at) block = blocks.next(block, at);
     const Value* value = &leaf;
     if (source.space != Space::kInput) {
       value = cell(plan, source.space, block);
     } else if (const int32_t alias = cellOf(plan, program_.inPlace, Space::kInput, block);
                alias >= 0) {
       value = cell(plan, Space::kOutput, alias);
+    } else if (hasPairs) {
+      leaf = Value::contribution(contributionOf(plan, plan.rank, block));
     }
     Status status = consume(number, source, i, *value);
     if (!status.isOk()) return status;
@@ -389,7 +413,7 @@ Status Replay<Value>::put(uint32_t number, const Ref& sink, uint32_t out) {
         return fail(program_, Property::kValues,
                     nameOf(program_, number) + ": " + toText(sink) + " extent " +
                         std::to_string(extentAt(operation, positions_[i])) + ": finishes " +
-                        result_[i].text(program_.nranks()) +
+                        result_[i].text(program_.plans[0]) +
                         ", expected each contribution exactly once");
       result_[i].setState(finishes ? State::kFinished : State::kPartial);
     }
@@ -404,36 +428,38 @@ Status Replay<Value>::put(uint32_t number, const Ref& sink, uint32_t out) {
   int32_t block = blocks.first;
   int32_t at = 0;
   for (size_t i = 0; i < positions_.size(); ++i) {
-    for (; at < positions_[i]; ++at) block = blocks.next(block);
+    for (; at < positions_[i]; ++at) block = blocks.next(block, at);
     *cell(plan, sink.space, block) = result_[i];
   }
   return Status::ok();
+}
+
+// Whose contribution an output block is to hold, where nothing is reduced.
+int32_t sourceOf(const Plan& plan, int32_t block) {
+  return plan.root >= 0 && plan.collective != Collective::kGather ? plan.root : block;
 }
 
 template <typename Value>
 Status Replay<Value>::finishBand(bool* sameOrder) {
   std::vector<uint64_t> orderOf(static_cast<size_t>(high_ - low_), 0);
   std::vector<uint8_t> isKnown(orderOf.size(), 0);
+  const bool isReduced = isReduction(program_.plans[0].collective);
+  const State expected = isReduced ? State::kFinished : State::kContribution;
   for (const Plan& plan : program_.plans) {
-    if (plan.collective == Collective::kReduce && plan.rank != plan.root) continue;
     for (int32_t block = 0; block < blockCount(plan, Space::kOutput); ++block) {
       const int32_t extent = extentOf(plan, Space::kOutput, block);
       if (extent < low_ || extent >= high_) continue;
       const Value& value = *cell(plan, Space::kOutput, block);
-      State expected = State::kFinished;
-      Value contributions = complete_;
-      if (plan.collective == Collective::kAllGather || plan.collective == Collective::kBroadcast) {
-        expected = State::kContribution;
-        contributions =
-            Value::contribution(plan.collective == Collective::kAllGather ? extent : plan.root);
-      }
+      const Value contributions =
+          isReduced ? complete_
+                    : Value::contribution(contributionOf(plan, sourceOf(plan, block), plan.rank));
       if (value.stateOf() != expected || !value.sameContributions(contributions))
         return fail(program_, Property::kValues,
                     "rank " + std::to_string(plan.rank) + " lane " + std::to_string(program_.lane) +
                         " ends with output block " + std::to_string(block) + " " +
-                        nameOf(value.stateOf()) + " of " + value.text(program_.nranks()) +
-                        ", expected " + nameOf(expected) + " of " +
-                        contributions.text(program_.nranks()));
+                        nameOf(value.stateOf()) + " of " + value.text(program_.plans[0]) +
+                        ", expected " + nameOf(expected) + " of " + contributions.text(plan));
+      if (!isReduced) continue;
       const auto at = static_cast<size_t>(extent - low_);
       if (isKnown[at] != 0 && orderOf[at] != value.hash) *sameOrder = false;
       orderOf[at] = value.hash;
@@ -446,7 +472,9 @@ Status Replay<Value>::finishBand(bool* sameOrder) {
 }  // namespace
 
 Status checkValues(const Program& program, const Matching& matching, bool* sameOrder) {
-  if (program.nranks() <= 64) return Replay<ExactValue>(program, matching).run(sameOrder);
+  const bool hasPairs = program.plans[0].collective == Collective::kAllToAll;
+  if (program.nranks() <= 64 && !hasPairs)
+    return Replay<ExactValue>(program, matching).run(sameOrder);
   return Replay<WeighedValue>(program, matching).run(sameOrder);
 }
 

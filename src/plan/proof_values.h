@@ -3,8 +3,10 @@
 // Replays the order found by match() on symbolic values. Up to 64 ranks a value is the exact
 // multiset of the contributions in it; above, it is the sum of random weights over the field of
 // 2^61 - 1 elements, which is wrong about a plan with probability below (blocks touched) / 2^61.
-// Beside it goes a hash of the expression that made the value. Extents never mix, so large sets are
-// done in bands of extents to bound memory. Private to src/plan.
+// A contribution is known by its rank, since extents tell blocks apart; in an all-to-all, where a
+// rank has a block of the same extent for each of its peers, by source and destination, always by
+// weights. Beside the value goes a hash of the expression that made it. Extents never mix, so large
+// sets are done in bands of extents to bound memory. Private to src/plan.
 #pragma once
 
 #include "base/status.h"

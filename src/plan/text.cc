@@ -18,9 +18,10 @@ std::string textOf(const Run& run) {
   if (run.count == 1) return text;
   text += ":";
   text += std::to_string(run.count);
-  if (run.stride == 1) return text;
-  text += ":";
-  text += std::to_string(run.stride);
+  if (run.stride != 1) text += ":" + std::to_string(run.stride);
+  if (run.group > 0) {
+    text += " in groups of " + std::to_string(run.group) + " at " + std::to_string(run.jump);
+  }
   return text;
 }
 

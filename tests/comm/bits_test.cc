@@ -35,9 +35,6 @@ std::string nameOf(const ::testing::TestParamInfo<Case>& info) {
   return info.param.algo + "_" + std::to_string(info.param.nranks);
 }
 
-// Adding in the order of the ranks, rounded once, is what these two promise whatever the size.
-bool addsInRankOrder(const std::string& algo) { return algo == "oneshot" || algo == "direct"; }
-
 // The numbers of all ranks; in odd rounds any bits, so that NaNs and infinities meet.
 std::vector<Bytes> inputsFor(int nranks, DataType type, size_t count, bool anyBits) {
   std::vector<Bytes> out;
@@ -83,7 +80,7 @@ TEST_P(Bits, AllReduceC14) {
             outputs[rank].push_back(
                 allReduce(comm, type, inputs[rank], way, 1 + static_cast<size_t>(rank) % 7));
         });
-        const Bytes expected = addsInRankOrder(algo)
+        const Bytes expected = addsInRankOrder(Collective::kAllReduce, algo)
                                    ? reducedInRankOrder(type, ReduceOp::kSum, inputs)
                                    : outputs[0][0];
         for (int rank = 0; rank < nranks; ++rank)
@@ -133,7 +130,7 @@ TEST_P(ScatterBits, ReduceScatterThenAllGather) {
           outputs[rank].push_back(scatterAndGather(comm, nranks, rank, type, inputs[rank], way));
       });
       const Bytes expected =
-          addsInRankOrder(algo) ? reducedInRankOrder(type, ReduceOp::kSum, inputs) : outputs[0][0];
+          addsInRankOrder(Collective::kReduceScatter, algo) ? reducedInRankOrder(type, ReduceOp::kSum, inputs) : outputs[0][0];
       for (int rank = 0; rank < nranks; ++rank)
         for (size_t way = 0; way < outputs[rank].size(); ++way)
           ASSERT_EQ(difference(outputs[rank][way], expected), "")

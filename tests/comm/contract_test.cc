@@ -2,6 +2,8 @@
 // communicators.
 #include <gtest/gtest.h>
 
+#include <climits>
+
 #include "comm/any_value.h"
 #include "comm/thread_ranks.h"
 #include "comm/values.h"
@@ -71,6 +73,71 @@ TEST(Contract, C67BadArgumentsAreRefusedAndChangeNothing) {
   });
 }
 
+TEST(Contract, C67BadRootsAreRefusedByEveryRank) {
+  constexpr int kRanks = 3;
+  ThreadRanks ranks(kRanks);
+  ranks.run([](int rank, omnesComm_t comm) {
+    std::vector<float> a(64, 1.0f), b(64, -5.0f);
+    for (const int root : {-1, kRanks, 1 << 30, INT_MIN}) {
+      const std::string word = "root is " + std::to_string(root);
+      expectRefused(omnesReduce(a.data(), b.data(), 8, omnesFloat32, omnesSum, root, comm, nullptr),
+                    word.c_str());
+      expectRefused(omnesBroadcast(a.data(), b.data(), 8, omnesFloat32, root, comm, nullptr),
+                    word.c_str());
+      expectRefused(omnesBcast(b.data(), 8, omnesFloat32, root, comm, nullptr), word.c_str());
+      expectRefused(omnesGather(a.data(), b.data(), 8, omnesFloat32, root, comm, nullptr),
+                    word.c_str());
+      expectRefused(omnesScatter(a.data(), b.data(), 8, omnesFloat32, root, comm, nullptr),
+                    word.c_str());
+    }
+    // Also with nothing to do.
+    expectRefused(omnesBcast(nullptr, 0, omnesFloat32, kRanks, comm, nullptr), "root is 3");
+    EXPECT_EQ(b, std::vector<float>(64, -5.0f));
+    expectUsable(rank, kRanks, comm);
+  });
+}
+
+TEST(Contract, BuffersAreCheckedWhereTheyMatter) {
+  constexpr int kRanks = 3;
+  ThreadRanks ranks(kRanks);
+  ranks.run([](int rank, omnesComm_t comm) {
+    std::vector<float> m(64, 1.0f);
+    float* at = m.data();
+    if (rank == 1) {
+      expectRefused(omnesReduce(at, nullptr, 8, omnesFloat32, omnesSum, 1, comm, nullptr),
+                    "recvbuff");
+      expectRefused(omnesGather(at, nullptr, 8, omnesFloat32, 1, comm, nullptr), "recvbuff");
+      expectRefused(omnesBroadcast(nullptr, at, 8, omnesFloat32, 1, comm, nullptr), "sendbuff");
+      expectRefused(omnesScatter(nullptr, at, 8, omnesFloat32, 1, comm, nullptr), "sendbuff");
+      expectRefused(omnesReduce(at, at + 1, 8, omnesFloat32, omnesSum, 1, comm, nullptr),
+                    "overlap");
+      expectRefused(omnesBroadcast(at, at + 1, 8, omnesFloat32, 1, comm, nullptr), "overlap");
+      // In place at the root's own block only.
+      expectRefused(omnesGather(at, at, 8, omnesFloat32, 1, comm, nullptr), "overlap");
+      expectRefused(omnesScatter(at, at + 16, 8, omnesFloat32, 1, comm, nullptr), "overlap");
+    } else {
+      expectRefused(omnesReduce(nullptr, at, 8, omnesFloat32, omnesSum, 1, comm, nullptr),
+                    "sendbuff");
+      expectRefused(omnesGather(nullptr, at, 8, omnesFloat32, 1, comm, nullptr), "sendbuff");
+      expectRefused(omnesBroadcast(at, nullptr, 8, omnesFloat32, 1, comm, nullptr), "recvbuff");
+      expectRefused(omnesScatter(at, nullptr, 8, omnesFloat32, 1, comm, nullptr), "recvbuff");
+    }
+    expectRefused(omnesAlltoAll(at, at, 8, omnesFloat32, comm, nullptr), "never in place");
+    expectRefused(omnesAlltoAll(at, at + 23, 8, omnesFloat32, comm, nullptr), "never in place");
+    expectRefused(omnesAlltoAll(nullptr, at, 8, omnesFloat32, comm, nullptr), "sendbuff");
+    expectRefused(omnesAlltoAll(at, nullptr, 8, omnesFloat32, comm, nullptr), "recvbuff");
+    expectRefused(omnesAlltoAll(at, at + 24, SIZE_MAX / 8, omnesFloat32, comm, nullptr), "count");
+    expectRefused(omnesGather(at, at, 8, static_cast<omnesDataType_t>(12), 1, comm, nullptr),
+                  "datatype");
+    // What has no use for a buffer does not look at it: here both are one.
+    EXPECT_EQ(describe(omnesBroadcast(at, at, 8, omnesFloat32, 1, comm, nullptr)), "0");
+    EXPECT_EQ(describe(omnesReduce(at, rank == 1 ? at : at + 1, 8, omnesFloat32, omnesMax, 1, comm,
+                                   nullptr)),
+              "0");
+    expectUsable(rank, kRanks, comm);
+  });
+}
+
 TEST(Contract, C67DestroyAndFinalizeTwice) {
   constexpr int kRanks = 2;
   ThreadRanks ranks(kRanks);
@@ -120,6 +187,17 @@ TEST(Contract, C65EmptyCallsBetweenFullOnes) {
                                                 nullptr)),
                     "0");
           EXPECT_EQ(describe(omnesAllGather(nullptr, nullptr, 0, apiType(type), comm, nullptr)),
+                    "0");
+          const int root = static_cast<int>(op) % nranks;
+          EXPECT_EQ(describe(omnesReduce(nullptr, nullptr, 0, apiType(type), apiOp(op), root, comm,
+                                         nullptr)),
+                    "0");
+          EXPECT_EQ(describe(omnesBcast(nullptr, 0, apiType(type), root, comm, nullptr)), "0");
+          EXPECT_EQ(describe(omnesAlltoAll(nullptr, nullptr, 0, apiType(type), comm, nullptr)),
+                    "0");
+          EXPECT_EQ(describe(omnesGather(nullptr, nullptr, 0, apiType(type), root, comm, nullptr)),
+                    "0");
+          EXPECT_EQ(describe(omnesScatter(nullptr, nullptr, 0, apiType(type), root, comm, nullptr)),
                     "0");
           int64_t here = (rank + 1) * (static_cast<int64_t>(type) + 1), sum = 0;
           EXPECT_EQ(describe(omnesAllReduce(&here, &sum, 1, omnesInt64, omnesSum, comm, nullptr)),

@@ -43,6 +43,8 @@ TEST(Mem, EveryAlgorithmIsExactUnderRandomDelays) {
       const bool wide = random() % 2;
       c.shape = {algorithm.collective, random() % limits[random() % 4],
                  wide ? DataType::kUint32 : DataType::kUint8, ReduceOp::kSum};
+      if (plan::hasRoot(algorithm.collective)) c.shape.root = static_cast<int32_t>(random() % n);
+      if (!algorithm.supports({.rank = 0, .nranks = n, .root = c.shape.root})) continue;
       if (algorithm.collective == Collective::kBarrier) c.shape.count = 0;
       c.inPlace = random() % 2;
       const std::string error = wide ? runExactCase<uint32_t>(world, algorithm, c, random)
@@ -50,8 +52,9 @@ TEST(Mem, EveryAlgorithmIsExactUnderRandomDelays) {
       if (error.find("does not fit") != std::string::npos) continue;
       ASSERT_EQ(error, "") << "seed " << seed << " n " << n << " "
                            << plan::nameOf(algorithm.collective) << " " << algorithm.name
-                           << " count " << c.shape.count << " in place " << c.inPlace
-                           << "; replay with OMNES_TEST_SEED=" << seed << " OMNES_TEST_SEEDS=1";
+                           << " root " << c.shape.root << " count " << c.shape.count << " in place "
+                           << c.inPlace << "; replay with OMNES_TEST_SEED=" << seed
+                           << " OMNES_TEST_SEEDS=1";
     }
   }
 }

@@ -42,7 +42,7 @@ std::string MemWorld::run(const algorithms::Algorithm& algorithm, const core::Sh
   std::string error;
   for (int32_t rank = 0; rank < nranks_; ++rank) {
     auto made =
-        core::prepare(algorithm.make({.rank = rank, .nranks = nranks_}), shape,
+        core::prepare(algorithm.make({.rank = rank, .nranks = nranks_, .root = shape.root}), shape,
                       [&](const transports::LinkShape& link) { return openLink(rank, link); });
     if (!made.isOk()) return std::string(made.status().message());
     prepared[rank] = std::move(made).value();

@@ -36,7 +36,16 @@ struct Rank {
   FlightRecord record;
   std::shared_ptr<Roster> roster;
   std::unique_ptr<Liveness> liveness;
+  uint64_t last = 0;  // fingerprint
 
+  // As the library does it: a fingerprint stands for all that came before, too.
+  void call(uint64_t sequence, uint64_t count) {
+    const Call call = callOf(sequence, count);
+    last = fingerprintOf(call, last);
+    board.enter(boardEntryOf(call, last));
+    record.begin(call, last, "test");
+    finish(sequence);
+  }
   void enter(uint64_t sequence, uint64_t count) {
     const Call call = callOf(sequence, count);
     board.enter(boardEntryOf(call, fingerprintOf(call)));
@@ -132,6 +141,41 @@ TEST_F(PeerBoardsTest, RankInNoCallFindsWhatItCalledBefore) {
     EXPECT_EQ(rank.failure.status().code(), base::Code::kInvalidUsage);
     for (const char* part : {"rank 2 (host h2", "AllReduce #7 of 10 ", "rank 0 (host h0",
                              "AllReduce #7 of 11 ", "same order"})
+      EXPECT_NE(std::string(rank.failure.text()).find(part), std::string::npos)
+          << rank.failure.text();
+  }
+}
+
+// Ranks agree about what they call now, and did not 20 operations ago.
+TEST_F(PeerBoardsTest, WhatRanksDisagreedAboutIsFoundLater) {
+  for (uint64_t sequence = 1; sequence <= 25; ++sequence) {
+    ranks_[0].call(sequence, 10);
+    ranks_[1].call(sequence, sequence == 5 ? 12 : 10);
+  }
+  ranks_[0].liveness->boards().ask(1);
+  for (const Rank& rank : ranks_) {
+    ASSERT_TRUE(bootstrap::eventually([&] { return rank.failure.isSet(); }));
+    for (const char* part :
+         {"rank 0 (host h0", "AllReduce #5 of 10 ", "rank 1 (host h1", "AllReduce #5 of 12 "})
+      EXPECT_NE(std::string(rank.failure.text()).find(part), std::string::npos)
+          << rank.failure.text();
+  }
+}
+
+TEST_F(PeerBoardsTest, ComparisonFindsWhoeverDiffers) {
+  for (uint64_t sequence = 1; sequence <= 3; ++sequence)
+    for (Rank& rank : ranks_) rank.call(sequence, 10);
+  for (Rank& rank : ranks_) rank.liveness->compareLater();
+  // Rank 1 is late, and the only one that has something to find: the others look no more.
+  for (const int32_t early : {0, 2}) ranks_[early].call(4, 10);
+  ASSERT_TRUE(hasReplica(1, 0, 3));
+  ASSERT_TRUE(hasReplica(0, 2, 4));
+  for (const Rank& rank : ranks_) EXPECT_FALSE(rank.failure.isSet());
+  ranks_[1].call(4, 11);
+  ranks_[1].liveness->compareLater();
+  for (const Rank& rank : ranks_) {
+    ASSERT_TRUE(bootstrap::eventually([&] { return rank.failure.isSet(); }));
+    for (const char* part : {"AllReduce #4 of 10 ", "rank 1 (host h1", "AllReduce #4 of 11 "})
       EXPECT_NE(std::string(rank.failure.text()).find(part), std::string::npos)
           << rank.failure.text();
   }

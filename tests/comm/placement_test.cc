@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <utility>
+#include <vector>
 
 #include "algorithms/registry.h"
 #include "core/exec/prepared.h"
@@ -131,31 +133,51 @@ class FakeLinks {
   std::deque<transports::Link> all_;
 };
 
+// {slices, elements of a slice}, zero when it cannot be prepared.
+std::pair<uint64_t, uint64_t> cutOf(const algorithms::Algorithm& algorithm,
+                                    const algorithms::PlanRequest& request, const Shape& shape,
+                                    FakeLinks links) {
+  auto made =
+      prepare(algorithm.make(request), shape, [&](const auto& link) { return links.open(link); });
+  return made.isOk() ? std::pair(made->slices, made->sliceElements)
+                     : std::pair<uint64_t, uint64_t>();
+}
+
 // Ranks that use other streams than their peers, or have more slots, must cut as they do.
 TEST(Cut, IsTheSameOnAllRanksWhateverJoinsThem) {
   for (const algorithms::Algorithm& algorithm : algorithms::all())
     for (const int32_t nranks : {2, 3, 4, 5, 6, 7, 8, 17}) {
-      if (!algorithm.supports({.rank = 0, .nranks = nranks})) continue;
-      for (const size_t slotBytes : {size_t{4096}, size_t{65536}})
-        for (const uint64_t count : {0, 1, 1000, 5000, 1000003}) {
-          const Shape shape{algorithm.collective, count};
-          uint64_t slices = 0, elements = 0;
-          for (int32_t rank = 0; rank < nranks; ++rank) {
-            FakeLinks links(slotBytes, rank % 2 == 1, rank % 3 == 0 ? 14 : 0);
-            auto made = prepare(algorithm.make({.rank = rank, .nranks = nranks}), shape,
-                                [&](const auto& link) { return links.open(link); });
-            const bool isMade = made.isOk();
-            if (rank == 0) {
-              slices = isMade ? made->slices : 0;
-              elements = isMade ? made->sliceElements : 0;
+      // Hosts of three ranks, and what is left.
+      std::vector<int32_t> hosts;
+      for (int32_t rank = 0; rank < nranks; ++rank) hosts.push_back(rank / 3);
+      const plan::Hierarchy hierarchy{nranks, {{hosts}}};
+      for (const plan::Hierarchy* given :
+           {static_cast<const plan::Hierarchy*>(nullptr), &hierarchy})
+        for (const size_t slotBytes : {size_t{4096}, size_t{65536}})
+          for (const uint64_t count : {0, 1, 1000, 5000, 1000003}) {
+            const Shape shape{algorithm.collective, count};
+            if (!algorithm.supports({0, nranks, -1, given})) continue;
+            std::pair<uint64_t, uint64_t> first;
+            for (int32_t rank = 0; rank < nranks; ++rank) {
+              const auto cut = cutOf(algorithm, {rank, nranks, -1, given}, shape,
+                                     {slotBytes, rank % 2 == 1, rank % 3 == 0 ? 14u : 0u});
+              if (rank == 0) first = cut;
+              ASSERT_EQ(cut, first)
+                  << algorithm.name << " rank " << rank << " of " << nranks << " count " << count;
             }
-            ASSERT_EQ(isMade ? made->slices : 0, slices)
-                << algorithm.name << " rank " << rank << " of " << nranks << " count " << count;
-            ASSERT_EQ(isMade ? made->sliceElements : 0, elements)
-                << algorithm.name << " rank " << rank << " of " << nranks << " count " << count;
+            if (algorithm.name == "hierarchical") {
+              EXPECT_GT(first.first, 0u) << "not prepared";
+            }
           }
-        }
     }
+}
+
+TEST(Hierarchy, HasTheRanksOfAHostAsAGroup) {
+  EXPECT_EQ(hierarchyOf(ranksOn({"b", "a", "b", "c"})).levels,
+            (std::vector<plan::Level>{{{0, 1, 0, 2}}}));
+  EXPECT_TRUE(hierarchyOf(ranksOn({"a", "a", "a"})).levels.empty());
+  EXPECT_TRUE(hierarchyOf(ranksOn({"a", "b", "c"})).levels.empty());
+  EXPECT_EQ(hierarchyOf(ranksOn({"a", "b"})).nranks, 2);
 }
 
 }  // namespace

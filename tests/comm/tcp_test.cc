@@ -26,8 +26,11 @@ void runAll(const TcpWorldOptions& options, DataType type) {
   for (const algorithms::Algorithm& algorithm : algorithms::all())
     for (const uint64_t count : kCounts)
       for (const bool inPlace : {false, true}) {
-        if (!algorithm.supports({.rank = 0, .nranks = options.nranks})) continue;
         ExactCase c{options.nranks, {algorithm.collective, count, type, ReduceOp::kSum}, inPlace};
+        if (plan::hasRoot(algorithm.collective))
+          c.shape.root = static_cast<int32_t>(random() % static_cast<uint64_t>(options.nranks));
+        if (!algorithm.supports({.rank = 0, .nranks = options.nranks, .root = c.shape.root}))
+          continue;
         if (algorithm.collective == Collective::kBarrier) c.shape.count = 0;
         const std::string error = runExactCase<T>(world, algorithm, c, random);
         if (error.find("does not fit") != std::string::npos) continue;

@@ -52,7 +52,7 @@ std::string TcpWorld::run(const algorithms::Algorithm& algorithm, const core::Sh
   for (int32_t rank = 0; rank < nranks_; ++rank) {
     if (killed_[rank]) continue;
     auto made =
-        core::prepare(algorithm.make({.rank = rank, .nranks = nranks_}), shape,
+        core::prepare(algorithm.make({.rank = rank, .nranks = nranks_, .root = shape.root}), shape,
                       [&](const transports::LinkShape& link) { return links_[rank].open(link); });
     if (!made.isOk()) return std::string(made.status().message());
     prepared[rank] = std::move(made).value();

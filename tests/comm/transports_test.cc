@@ -40,15 +40,9 @@ std::string nameOf(const ::testing::TestParamInfo<Layout>& info) { return info.p
 Layout overTcp(int n) { return {"Tcp" + std::to_string(n), {n}, "tcp"}; }
 
 std::vector<Layout> mixedLayouts() {
-  return {{"TwoAndTwo", {2, 2}},
-          {"ThreeAndOne", {3, 1}},
-          {"OneTwoTwo", {1, 2, 2}},
-          {"AllApart", {1, 1, 1}},
-          overTcp(4)};
+  return {{"TwoAndTwo", {2, 2}},     {"ThreeAndOne", {3, 1}}, {"OneTwoTwo", {1, 2, 2}},
+          {"FourTwoTwo", {4, 2, 2}}, {"AllApart", {1, 1, 1}}, overTcp(4)};
 }
-
-// Adding in the order of the ranks, rounded once, is what these two promise whatever the layout.
-bool addsInRankOrder(const std::string& algo) { return algo == "oneshot" || algo == "direct"; }
 
 constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kBfloat16, DataType::kFloat8e4m3,
                                DataType::kInt8, DataType::kFloat64};
@@ -140,7 +134,7 @@ Bytes expected(Collective collective, const Shape& shape, int nranks) {
 // have the same.
 void expectRight(Collective collective, const std::string& algo, const Outputs& outputs) {
   const int nranks = static_cast<int>(outputs.size());
-  const bool isKnown = collective == Collective::kAllGather || addsInRankOrder(algo);
+  const bool isKnown = collective == Collective::kAllGather || addsInRankOrder(collective, algo);
   if (!isKnown && collective != Collective::kAllReduce) return;
   const auto shapes = shapesFor(nranks);
   for (size_t i = 0; i < shapes.size(); ++i) {
@@ -183,6 +177,28 @@ TEST_P(Mixed, SmallSumsAreExactWithEveryAlgorithm) {
                                           omnesSum, comm, nullptr)),
                   "0");
         EXPECT_EQ(difference(out, sum), "") << algo << " rank " << rank;
+      });
+    }
+  }
+}
+
+TEST_P(Mixed, SmallScatteredSumsAreExactWithEveryAlgorithm) {
+  const int nranks = GetParam().nranks();
+  const auto n = static_cast<size_t>(nranks);
+  for (const std::string& algo : algorithmNames(Collective::kReduceScatter)) {
+    ThreadRanks ranks(nranks, GetParam().options(algo));
+    for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt64}) {
+      constexpr size_t kCount = kSanitized ? 2003 : 30011;
+      std::vector<Bytes> inputs;
+      for (int rank = 0; rank < nranks; ++rank)
+        inputs.push_back(smallIntegers(type, kCount * n, rank));
+      const Bytes sum = reducedInRankOrder(type, ReduceOp::kSum, inputs);
+      ranks.run([&](int rank, omnesComm_t comm) {
+        Bytes out(sum.size() / n);
+        EXPECT_EQ(describe(omnesReduceScatter(inputs[rank].data(), out.data(), kCount,
+                                              apiType(type), omnesSum, comm, nullptr)),
+                  "0");
+        EXPECT_EQ(difference(out, blockOf(sum, rank, nranks)), "") << algo << " rank " << rank;
       });
     }
   }

@@ -39,6 +39,11 @@ std::vector<std::string> algorithmNames(plan::Collective collective) {
   return out;
 }
 
+bool addsInRankOrder(plan::Collective collective, const std::string& algorithm) {
+  const algorithms::Algorithm* found = algorithms::find(collective, algorithm);
+  return found != nullptr && found->addsInRankOrder;
+}
+
 Bytes randomBits(size_t bytes, uint64_t seed) {
   Random random(seed);
   Bytes out(bytes);

@@ -24,6 +24,8 @@ inline omnesRedOp_t apiOp(ReduceOp op) { return static_cast<omnesRedOp_t>(op); }
 std::vector<ReduceOp> builtInOps(DataType type);
 // The names of the registered algorithms of a collective.
 std::vector<std::string> algorithmNames(plan::Collective collective);
+// Whether it promises the sum over the ranks in order, rounded once, whatever the layout.
+bool addsInRankOrder(plan::Collective collective, const std::string& algorithm);
 
 // Any bits at all: NaNs, infinities and subnormals of float types among them.
 Bytes randomBits(size_t bytes, uint64_t seed);

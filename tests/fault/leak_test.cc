@@ -33,8 +33,8 @@ int countFrom(const char* name, int usual) {
   return text != nullptr ? std::atoi(text) : usual;
 }
 
-// Before any test: this thread, and what a sanitizer has beside it.
-const size_t usualThreads = threads();
+// Before any test.
+const Held threadsBefore = usualThreads();
 
 enum class Use { kCalls, kStreams };
 
@@ -74,13 +74,12 @@ TEST_P(Lives, C57LeaveNoDescriptorThreadOrMemory) {
   const std::set<std::string> files = sharedFiles();
   // What the first lives keep for all later ones (tables, thread stacks) comes before the count.
   for (int i = 0; i < cycles / 3; ++i) live(GetParam());
-  ASSERT_TRUE(comesDownTo(usualThreads, threads));
-  const size_t descriptors = openDescriptors();
+  ASSERT_EQ(leftBeyond(threadsBefore, heldThreads), "");
+  const Held descriptors = heldDescriptors();
   const State before = State::now();
   for (int i = 0; i < cycles; ++i) live(GetParam());
-  EXPECT_TRUE(comesDownTo(usualThreads, threads)) << threads() << " threads";
-  EXPECT_TRUE(comesDownTo(descriptors, openDescriptors))
-      << openDescriptors() << " descriptors, before " << descriptors;
+  EXPECT_EQ(leftBeyond(threadsBefore, heldThreads), "") << "threads that are left";
+  EXPECT_EQ(leftBeyond(descriptors, heldDescriptors), "") << "descriptors that are left";
   EXPECT_EQ(sharedFiles(), files);
   // Sanitizers keep freed memory for a while, and find what is lost themselves.
   if (kSanitized) return;
@@ -99,8 +98,8 @@ INSTANTIATE_TEST_SUITE_P(Leak, Lives, ::testing::Values(Use::kCalls, Use::kStrea
 TEST(Leak, C57FewDescriptorsAreAClearError) {
   constexpr int kMany = 24;
   live(Use::kCalls);
-  ASSERT_TRUE(comesDownTo(usualThreads, threads));
-  const size_t descriptors = openDescriptors();
+  ASSERT_EQ(leftBeyond(threadsBefore, heldThreads), "");
+  const Held descriptors = heldDescriptors();
   rlimit usual{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &usual), 0);
   const rlimit few{48, usual.rlim_max};
@@ -113,8 +112,8 @@ TEST(Leak, C57FewDescriptorsAreAClearError) {
     EXPECT_NE(describe(result).find("ulimit -n"), std::string::npos) << describe(result);
   }
   for (const omnesComm_t comm : comms) EXPECT_EQ(comm, nullptr);
-  EXPECT_TRUE(comesDownTo(usualThreads, threads)) << threads() << " threads";
-  EXPECT_TRUE(comesDownTo(descriptors, openDescriptors)) << openDescriptors();
+  EXPECT_EQ(leftBeyond(threadsBefore, heldThreads), "") << "threads that are left";
+  EXPECT_EQ(leftBeyond(descriptors, heldDescriptors), "") << "descriptors that are left";
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
   live(Use::kCalls);
 }

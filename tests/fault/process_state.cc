@@ -8,23 +8,60 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
+#include <vector>
 
 namespace omnes::tests {
 namespace {
 
-size_t entriesOf(const char* folder) {
-  size_t count = 0;
+// The entries of a folder of /proc, which are numbers all.
+std::vector<int> numbersIn(const char* folder) {
+  std::vector<int> numbers;
   std::error_code error;
   for (auto it = std::filesystem::directory_iterator(folder, error);
        it != std::filesystem::directory_iterator(); it.increment(error))
-    ++count;
-  return count;
+    numbers.push_back(std::stoi(it->path().filename()));
+  return numbers;
+}
+
+std::string allBeyond(const Held& before, const Held& now) {
+  std::string text;
+  for (const auto& [number, what] : now) {
+    const auto found = before.find(number);
+    if (found != before.end() && found->second == what) continue;
+    text.append(text.empty() ? "" : ", ").append(std::to_string(number)).append(" ").append(what);
+  }
+  return text;
 }
 
 }  // namespace
 
-size_t openDescriptors() { return entriesOf("/proc/self/fd"); }
-size_t threads() { return entriesOf("/proc/self/task"); }
+Held heldThreads() {
+  Held held;
+  for (const int id : numbersIn("/proc/self/task")) {
+    std::ifstream file("/proc/self/task/" + std::to_string(id) + "/comm");
+    std::string name;
+    if (std::getline(file, name)) held[id] = name;  // otherwise it has ended meanwhile
+  }
+  return held;
+}
+
+Held heldDescriptors() {
+  Held held;
+  for (const int number : numbersIn("/proc/self/fd")) {
+    // The folder was one of them; it is closed now, and so is what was as short-lived.
+    std::error_code error;
+    const auto target =
+        std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(number), error);
+    if (!error) held[number] = target;
+  }
+  return held;
+}
+
+Held usualThreads() {
+  std::thread([] {}).join();
+  return heldThreads();
+}
 
 int64_t heapBytes() {
   const struct mallinfo2 info = mallinfo2();
@@ -71,13 +108,13 @@ std::set<std::string> listeningPorts() {
   return ports;
 }
 
-bool comesDownTo(size_t most, size_t (*now)()) {
+std::string leftBeyond(const Held& before, Held (*now)()) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (now() > most) {
-    if (std::chrono::steady_clock::now() > end) return false;
+  while (true) {
+    std::string left = allBeyond(before, now());
+    if (left.empty() || std::chrono::steady_clock::now() > end) return left;
     poll(nullptr, 0, 5);
   }
-  return true;
 }
 
 }  // namespace omnes::tests

@@ -106,6 +106,28 @@ class ByHand(ReduceCase):
             self.assertRegex(log, r"(?m)^host0:.* rank 0 of 3 connected to rank 1 by shm, rank 2 by tcp$")
             self.assertRegex(log, r"(?m)^host1:.* rank 2 of 3 connected to ranks 0, 1 by tcp$")
 
+    def test_forced_algorithms_uneven(self):
+        """Each of them is the one that runs, for all sizes, and what one collective lacks is said once."""
+        sweep = "-b 4 -e 1M -f 64 -d float -o sum -n 1 -w 0".split()
+        for counts in UNEVEN:
+            with hosts.World(len(counts)) as world:
+                for algorithm in ("ring", "recursive_doubling", "circulant", "hierarchical"):
+                    with self.subTest(counts=counts, algorithm=algorithm):
+                        logs = []
+
+                        def run():
+                            table, errors, code = self.run_ranks(world, counts, sweep, OMNES_ALGO=algorithm.upper(),
+                                                                 OMNES_DEBUG="INFO")
+                            logs.append(errors)
+                            return table, errors, code
+
+                        self.check(world, counts, sweep, run)
+                        chosen = re.findall(r" AllReduce of \d+ \S+ by (\S+) in ", logs[0])
+                        self.assertEqual({algorithm}, set(chosen), logs[0][-3000:])
+                        # The benchmark's barriers.
+                        told = re.findall(r"Barrier by \S+ instead of what was asked for: OMNES_ALGO", logs[0])
+                        self.assertEqual(1, len(told), logs[0][-3000:])
+
     def test_launcher_and_command(self):
         """perf/launch.py --hosts, which perf/run --hosts ends in."""
         command = [sys.executable, str(ROOT / "perf/launch.py"), "-n", "4", "--hosts", "2", "--ranks-per-host", "3,1", "--",

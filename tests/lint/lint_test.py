@@ -109,6 +109,8 @@ class CodeTest(Sample):
     def test_pragma_once(self):
         self.assert_breaks("pragma-once", self.rules({"src/base/x.h": "int a();\n"}))
         self.assert_clean(self.rules({"src/base/x.h": "// Why.\n#pragma once\n"}))
+        self.assert_clean(self.rules({"src/base/x.h": "// lint: allow pragma-once (a reason)\nint a();\n"}))
+        self.assert_breaks("pragma-once", self.rules({"src/base/x.h": "// lint: allow pragma-once\nint a();\n"}))
         guard = "#ifndef OMNES_X_H_\n#define OMNES_X_H_\n#endif\n"
         self.assert_breaks("pragma-once", self.rules({"src/base/x.h": guard}))
         self.assert_clean(self.rules({"perf/x.h": guard}))

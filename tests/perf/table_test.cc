@@ -17,7 +17,7 @@ Row exampleRow() {
   row.type = "bfloat16";
   row.op = "mulsum";
   row.outOfPlace = {7636.84, 8.787, 8.787, 0, {}};
-  row.inPlace = {0.284, 0.0282, 0.0282, 12, {}};
+  row.inPlace = Side{0.284, 0.0282, 0.0282, 12, {}};
   return row;
 }
 
@@ -43,13 +43,21 @@ TEST(Table, UncheckedIsNotZero) {
   EXPECT_NE(formatRow(row, Options{}).find("     N/A"), std::string::npos);
 }
 
+TEST(Table, NoInPlaceIsNotZero) {
+  Row row = exampleRow();
+  row.inPlace.reset();
+  EXPECT_EQ(formatRow(row, Options{}),
+            "    67108864      16777216  bfloat16  mulsum      -1"
+            "   7636.8    8.79    8.79       0      N/A     N/A     N/A     N/A\n");
+}
+
 TEST(Table, HeaderColumnsStandOverTheirValues) {
   for (const bool wide : {false, true}) {
     Options options;
     options.perIterTiming = options.reportTimestamps = wide;
     Row row = exampleRow();
     row.timestamp = "2026-01-31 13:05:00";
-    row.outOfPlace.iterations = row.inPlace.iterations = iterationStats({1, 2, 3});
+    row.outOfPlace.iterations = row.inPlace->iterations = iterationStats({1, 2, 3});
     std::istringstream header(formatHeader(options));
     std::string empty, captions, names;
     std::getline(header, empty);

@@ -12,6 +12,7 @@
 #include "plan/combinators.h"
 #include "plan/interpreter.h"
 #include "plan/verifier.h"
+#include "registry_checks.h"
 
 namespace omnes::algorithms {
 namespace {
@@ -19,15 +20,45 @@ namespace {
 using plan::Collective;
 using plan::Plan;
 
-std::vector<Plan> plansOf(const Algorithm& algorithm, int32_t nranks) {
-  std::vector<Plan> plans;
-  for (int32_t r = 0; r < nranks; ++r) plans.push_back(algorithm.make({r, nranks, -1, nullptr}));
-  return plans;
+using plan::testing::labelOf;
+using plan::testing::rootsOf;
+using plan::testing::supports;
+
+std::vector<Plan> plansOf(const Algorithm& algorithm, int32_t nranks, int32_t root = -1) {
+  return plan::testing::makePlans(algorithm, nranks, root);
 }
 
-std::string labelOf(const Algorithm& algorithm, int32_t nranks) {
-  return std::string(plan::nameOf(algorithm.collective)) + " " + std::string(algorithm.name) +
-         " n " + std::to_string(nranks);
+// Calls test(n, root) for the roots that the algorithm supports.
+template <typename Test>
+void forEachRoot(const Algorithm& algorithm, int32_t nranks, const Test& test) {
+  for (const int32_t root : rootsOf(algorithm.collective, nranks)) {
+    if (!supports(algorithm, nranks, root)) continue;
+    SCOPED_TRACE(labelOf(algorithm, nranks, root));
+    test(root);
+  }
+}
+
+// What combinators leave to their caller: where ranks send chunks of different sizes, all of them
+// declare the largest.
+void agreeOnChunks(std::vector<Plan>& plans) {
+  int32_t input = 0, partial = 0;
+  for (const Plan& plan : plans) {
+    input = std::max(input, plan.maxInputChunkBlocks);
+    partial = std::max(partial, plan.maxPartialChunkBlocks);
+  }
+  for (Plan& plan : plans) {
+    plan.maxInputChunkBlocks = input;
+    plan.maxPartialChunkBlocks = partial;
+  }
+}
+
+// Whether an all-gather brings no rank a block twice, nor its own, which would be added twice when
+// it is reversed: then n ranks get n - 1 blocks.
+bool bringsEachBlockOnce(const std::vector<Plan>& plans) {
+  int64_t blocks = 0;
+  for (const Plan& plan : plans) blocks += plan::countersOf(plan).inputBlocks;
+  const auto nranks = static_cast<int64_t>(plans.size());
+  return blocks == nranks * (nranks - 1);
 }
 
 // Proves the plans in place and not; the facts of the latter.
@@ -45,28 +76,33 @@ plan::Proof expectProven(const std::vector<Plan>& plans) {
 TEST(Algorithms, SatisfyTheInterpreter) {
   for (const Algorithm& algorithm : all()) {
     for (int32_t n = 1; n <= 16; n += n < 9 ? 1 : 3) {
-      SCOPED_TRACE(labelOf(algorithm, n));
-      const std::vector<Plan> plans = plansOf(algorithm, n);
-      for (const bool inPlace : {false, true}) {
-        for (const int32_t credits : {-1, 0}) {
-          plan::InterpretOptions options;
-          options.inPlace = inPlace;
-          options.credits = credits;
-          options.schedules = 2;
-          const base::Status status = plan::interpret(plans, options);
-          EXPECT_TRUE(status.isOk()) << status.message();
+      forEachRoot(algorithm, n, [&](int32_t root) {
+        const std::vector<Plan> plans = plansOf(algorithm, n, root);
+        for (const bool inPlace : {false, true}) {
+          for (const int32_t credits : {-1, 0}) {
+            plan::InterpretOptions options;
+            options.inPlace = inPlace;
+            options.credits = credits;
+            options.schedules = 2;
+            const base::Status status = plan::interpret(plans, options);
+            EXPECT_TRUE(status.isOk()) << status.message();
+          }
         }
-      }
+      });
     }
   }
 }
 
 TEST(Algorithms, PlanSizesDoNotGrowWithTheRanks) {
   for (const Algorithm& algorithm : all()) {
-    const Plan plan = algorithm.make({77777, 100000, -1, nullptr});
-    SCOPED_TRACE(labelOf(algorithm, plan.nranks));
-    const size_t bound = algorithm.logRounds ? 80 : 20;
-    for (const plan::Lane& lane : plan.lanes) EXPECT_LT(lane.steps.size(), bound);
+    constexpr int32_t kRanks = 100000, kRank = 77777;
+    for (const int32_t root : {-1, 0, kRank}) {
+      if (!algorithm.supports({kRank, kRanks, root, nullptr})) continue;
+      const Plan plan = algorithm.make({kRank, kRanks, root, nullptr});
+      SCOPED_TRACE(labelOf(algorithm, kRanks, root));
+      const size_t bound = algorithm.logRounds ? 100 : 20;
+      for (const plan::Lane& lane : plan.lanes) EXPECT_LT(lane.steps.size(), bound);
+    }
   }
 }
 
@@ -91,49 +127,66 @@ TEST(Algorithms, CirculantIsOptimalInRoundsAndVolume) {
 TEST(Algorithms, RanksAgreeOnWhatIsShared) {
   for (const Algorithm& algorithm : all()) {
     for (int32_t n = 1; n <= 33; ++n) {
-      SCOPED_TRACE(labelOf(algorithm, n));
-      const std::vector<Plan> plans = plansOf(algorithm, n);
-      int32_t input = 0, partial = 0;
-      for (const Plan& plan : plans) {
-        Plan own = plan;
-        plan::declareChunks(own);
-        input = std::max(input, own.maxInputChunkBlocks);
-        partial = std::max(partial, own.maxPartialChunkBlocks);
-      }
-      for (const Plan& plan : plans) {
-        EXPECT_EQ(plan.maxInputChunkBlocks, input);
-        EXPECT_EQ(plan.maxPartialChunkBlocks, partial);
-        EXPECT_EQ(plan.minCredits, plans[0].minCredits);
-        EXPECT_EQ(plan.blocks, plans[0].blocks);
-        EXPECT_EQ(plan.cut, plans[0].cut);
-        EXPECT_EQ(plan.lanes.size(), plans[0].lanes.size());
-      }
+      forEachRoot(algorithm, n, [&](int32_t root) {
+        const std::vector<Plan> plans = plansOf(algorithm, n, root);
+        int32_t input = 0, partial = 0;
+        for (const Plan& plan : plans) {
+          Plan own = plan;
+          plan::declareChunks(own);
+          input = std::max(input, own.maxInputChunkBlocks);
+          partial = std::max(partial, own.maxPartialChunkBlocks);
+        }
+        for (const Plan& plan : plans) {
+          EXPECT_EQ(plan.maxInputChunkBlocks, input);
+          EXPECT_EQ(plan.maxPartialChunkBlocks, partial);
+          EXPECT_EQ(plan.minCredits, plans[0].minCredits);
+          EXPECT_EQ(plan.blocks, plans[0].blocks);
+          EXPECT_EQ(plan.cut, plans[0].cut);
+          EXPECT_EQ(plan.root, root);
+          EXPECT_EQ(plan.lanes.size(), plans[0].lanes.size());
+        }
+      });
     }
   }
 }
 
-// The flag says that rank r's plan is rank 0's with every peer and block shifted by r; blocks of a
-// space of one block stay where they are, as modular arithmetic has it.
+// Every peer and block, and the root, shifted by `by`; blocks of a space of one block stay where
+// they are, as modular arithmetic has it, and so does scratch whose blocks stand for distances.
+Plan shifted(Plan plan, int32_t by) {
+  const int32_t n = plan.nranks;
+  plan.rank = (plan.rank + by) % n;
+  if (plan.root >= 0) plan.root = (plan.root + by) % n;
+  for (plan::Lane& lane : plan.lanes) {
+    for (plan::Step& step : lane.steps) {
+      for (auto* refs : {&step.sources, &step.sinks}) {
+        for (plan::Ref& ref : *refs) {
+          if (ref.kind == plan::Ref::Kind::kSlice && ref.space == plan::Space::kScratch &&
+              plan.collective == Collective::kAllToAll) {
+            continue;
+          }
+          const int32_t modulus =
+              ref.kind == plan::Ref::Kind::kLink ? n : plan::blockCount(plan, ref.space);
+          ref.run.start.base = (ref.run.start.base + by) % modulus;
+        }
+      }
+    }
+  }
+  return plan;
+}
+
+// The flag says that rank r's plan is rank 0's, shifted by r.
 TEST(Algorithms, EquivariantPlansAreShiftsOfRankZeros) {
   for (const Algorithm& algorithm : all()) {
     for (const int32_t n : {2, 3, 5, 8, 13}) {
       SCOPED_TRACE(labelOf(algorithm, n));
+      if (!supports(algorithm, n)) continue;
       bool allShifted = true;
-      for (int32_t r = 0; r < n; ++r) {
-        Plan shifted = algorithm.make({0, n, -1, nullptr});
-        shifted.rank = r;
-        for (plan::Lane& lane : shifted.lanes) {
-          for (plan::Step& step : lane.steps) {
-            for (auto* refs : {&step.sources, &step.sinks}) {
-              for (plan::Ref& ref : *refs) {
-                const int32_t modulus =
-                    ref.kind == plan::Ref::Kind::kLink ? n : plan::blockCount(shifted, ref.space);
-                ref.run.start.base = (ref.run.start.base + r) % modulus;
-              }
-            }
-          }
+      for (const int32_t root : rootsOf(algorithm.collective, n)) {
+        for (int32_t r = 0; r < n; ++r) {
+          const int32_t rootSeen = root < 0 ? -1 : (root + r) % n;
+          allShifted = allShifted && shifted(algorithm.make({0, n, root, nullptr}), r) ==
+                                         algorithm.make({r, n, rootSeen, nullptr});
         }
-        allShifted = allShifted && shifted == algorithm.make({r, n, -1, nullptr});
       }
       if (algorithm.equivariant) {
         EXPECT_TRUE(allShifted);
@@ -155,13 +208,13 @@ TEST(Combinators, ReverseTurnsGatheringIntoReducing) {
     for (int32_t n = 1; n <= 16; ++n) {
       SCOPED_TRACE("reverse of " + labelOf(algorithm, n));
       std::vector<Plan> once, twice;
-      for (const Plan& plan : plansOf(algorithm, n)) {
-        once.push_back(plan::reverse(plan));
-        if (once.back().collective == Collective::kAllGather) {
-          twice.push_back(plan::reverse(once.back()));
-        }
+      for (const Plan& plan : plansOf(algorithm, n)) once.push_back(plan::reverse(plan));
+      if (once[0].collective == Collective::kAllGather && bringsEachBlockOnce(once)) {
+        for (const Plan& plan : once) twice.push_back(plan::reverse(plan));
       }
       EXPECT_NE(once[0].collective, algorithm.collective);
+      agreeOnChunks(once);
+      agreeOnChunks(twice);
       expectProven(once);
       if (!twice.empty()) expectProven(twice);
     }
@@ -178,6 +231,7 @@ TEST(Combinators, ComposeAcceptsReversedHalves) {
       for (const Plan& plan : plansOf(algorithm, n)) {
         plans.push_back(plan::compose(plan::reverse(plan), plan, 3));
       }
+      agreeOnChunks(plans);
       EXPECT_TRUE(expectProven(plans).sameOrderOnAllRanks);
     }
   }
@@ -216,13 +270,17 @@ TEST(Algorithms, AreFoundByCollectiveAndName) {
   EXPECT_EQ(find(Collective::kBarrier, "ring"), nullptr);
 }
 
-TEST(Algorithms, RefuseRanksThatDoNotExist) {
+TEST(Algorithms, RefuseRanksAndRootsThatDoNotExist) {
   for (const Algorithm& algorithm : all()) {
-    EXPECT_TRUE(algorithm.supports({0, 1, -1, nullptr}));
-    EXPECT_FALSE(algorithm.supports({0, 0, -1, nullptr}));
-    EXPECT_FALSE(algorithm.supports({4, 4, -1, nullptr}));
-    EXPECT_FALSE(algorithm.supports({-1, 4, -1, nullptr}));
-    EXPECT_FALSE(algorithm.supports({0, 4, 2, nullptr}));
+    SCOPED_TRACE(labelOf(algorithm, 4));
+    const int32_t root = plan::hasRoot(algorithm.collective) ? 0 : -1;
+    EXPECT_TRUE(algorithm.supports({0, 1, root, nullptr}));
+    EXPECT_FALSE(algorithm.supports({0, 0, root, nullptr}));
+    EXPECT_FALSE(algorithm.supports({4, 4, root, nullptr}));
+    EXPECT_FALSE(algorithm.supports({-1, 4, root, nullptr}));
+    EXPECT_FALSE(algorithm.supports({0, 4, 4, nullptr}));
+    EXPECT_EQ(algorithm.supports({0, 4, 2, nullptr}), plan::hasRoot(algorithm.collective));
+    EXPECT_EQ(algorithm.supports({0, 4, -1, nullptr}), !plan::hasRoot(algorithm.collective));
   }
 }
 

@@ -36,6 +36,39 @@ TEST(Interpreter, RunsTheTextbookPlans) {
   }
 }
 
+TEST(Interpreter, RunsPlansWithARootAndAllToAll) {
+  for (int32_t n = 1; n <= 5; ++n) {
+    for (int32_t root = 0; root < n; ++root) {
+      expectRuns(testing::chainBroadcast(n, root), "chainBroadcast");
+      expectRuns(testing::chainReduce(n, root), "chainReduce");
+      expectRuns(testing::directGather(n, root), "directGather");
+      expectRuns(testing::chainScatter(n, root), "chainScatter");
+    }
+    expectRuns(testing::ringAllToAll(n), "ringAllToAll");
+    if (n > 1) expectRuns(testing::centralAllToAll(n), "centralAllToAll");
+  }
+}
+
+TEST(Interpreter, SeesABlockThatWentToAnotherRank) {
+  Set plans = testing::centralAllToAll(3);
+  auto& steps = plans[0].lanes[0].steps;
+  std::swap(steps[4].sources, steps[5].sources);
+  const base::Status status = interpret(plans, {});
+  ASSERT_FALSE(status.isOk());
+  EXPECT_NE(status.message().find("rank 1 lane 0 ends with a wrong output block"),
+            std::string_view::npos)
+      << status.message();
+}
+
+TEST(Interpreter, SeesBlocksOfTheRootElsewhere) {
+  Set plans = testing::chainBroadcast(3, 1);
+  plans[2].lanes[0].steps[0].sources = {testing::slice(Space::kInput, 0)};
+  EXPECT_NE(interpret(plans, {}).message().find("does not have"), std::string_view::npos);
+  plans = testing::directGather(3, 1);
+  plans[2].lanes[0].steps[0].sinks.push_back(testing::slice(Space::kOutput, 2));
+  EXPECT_NE(interpret(plans, {}).message().find("does not have"), std::string_view::npos);
+}
+
 TEST(Interpreter, SeesTheSkewedRingHang) {
   Set plans = testing::ring(4, 1);
   InterpretOptions options;

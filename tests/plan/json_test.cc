@@ -31,11 +31,13 @@ void expectRefused(const std::string& text, const std::string& expected) {
 TEST(PlanJson, ReturnsEveryRegisteredPlan) {
   for (const algorithms::Algorithm& algorithm : algorithms::all()) {
     for (int32_t n : {1, 2, 3, 5, 8}) {
-      if (!testing::supports(algorithm, n)) continue;
-      const Set plans = testing::makePlans(algorithm, n);
-      const auto read = fromJson(toJson(plans));
-      ASSERT_TRUE(read.isOk()) << read.status().message();
-      EXPECT_EQ(read.value(), plans) << testing::labelOf(algorithm, n);
+      for (const int32_t root : testing::rootsOf(algorithm.collective, n)) {
+        if (!testing::supports(algorithm, n, root)) continue;
+        const Set plans = testing::makePlans(algorithm, n, root);
+        const auto read = fromJson(toJson(plans));
+        ASSERT_TRUE(read.isOk()) << read.status().message();
+        EXPECT_EQ(read.value(), plans) << testing::labelOf(algorithm, n, root);
+      }
     }
   }
 }
@@ -110,6 +112,10 @@ TEST(PlanText, IsOneLineAStep) {
             "    2 delay 0: copy peer 0 stream 2 -> output[0-i], peer 2 stream 2\n"
             "  3 delay 0: end\n"
             "  4 delay 0: copy peer 0 stream 2 -> output[2]\n");
+  Ref groups = testing::slice(Space::kScratch, 1, 6);
+  groups.run.group = 2;
+  groups.run.jump = 4;
+  EXPECT_EQ(toText(groups), "scratch[1:6 in groups of 2 at 4]");
   EXPECT_EQ(toText(testing::link(1, 0, Mark::kPartial, 3, 2)), "peers 1:3:2 stream 0 partial");
 }
 

@@ -11,7 +11,7 @@ class Mutator {
   explicit Mutator(std::mt19937_64* random) : random_(*random) {}
 
   std::string mutatePlan(Plan* plan, uint64_t kind);
-  static constexpr uint64_t kKinds = 22;
+  static constexpr uint64_t kKinds = 24;
 
  private:
   size_t pick(size_t count) { return count == 0 ? 0 : random_() % count; }
@@ -54,6 +54,14 @@ std::string Mutator::mutateRef(std::vector<Step>* steps, uint64_t kind) {
       ref->space = static_cast<Space>((static_cast<int>(ref->space) + 1) % 3);
       return "change a space";
     case 7: ref->run.start.step += nudge(); return "change the step of an index";
+    case 8:
+      if (ref->run.group == 0) return "";
+      ref->run.group += nudge();
+      return "change the length of groups";
+    case 9:
+      if (ref->run.group == 0) return "";
+      ref->run.jump += nudge();
+      return "move groups";
     default:
       ref->mark = ref->mark == Mark::kInput ? Mark::kPartial : Mark::kInput;
       return "change a mark";
@@ -115,9 +123,9 @@ std::string Mutator::mutateHead(Plan* plan, uint64_t kind) {
 std::string Mutator::mutatePlan(Plan* plan, uint64_t kind) {
   Lane& lane = plan->lanes[pick(plan->lanes.size())];
   if (lane.steps.empty()) return "";
-  if (kind < 9) return mutateRef(&lane.steps, kind);
-  if (kind < 17) return mutateSteps(plan, &lane, kind - 9);
-  if (kind < 21) return mutateOperands(&lane.steps, kind - 17);
+  if (kind < 11) return mutateRef(&lane.steps, kind);
+  if (kind < 19) return mutateSteps(plan, &lane, kind - 11);
+  if (kind < 23) return mutateOperands(&lane.steps, kind - 19);
   return mutateHead(plan, random_() % 2);
 }
 

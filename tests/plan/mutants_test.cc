@@ -58,8 +58,11 @@ TEST(Mutants, ThatTheInterpreterFindsWrongAreRejected) {
     const auto& algorithm = algorithms[random() % algorithms.size()];
     const int32_t n = 2 + static_cast<int32_t>(random() % 5);
     const bool inPlace = random() % 2 == 0;
-    if (!supports(algorithm, n)) continue;
-    Set plans = makePlans(algorithm, n);
+    const int32_t root = hasRoot(algorithm.collective)
+                             ? static_cast<int32_t>(random() % static_cast<size_t>(n))
+                             : -1;
+    if (!supports(algorithm, n, root)) continue;
+    Set plans = makePlans(algorithm, n, root);
     const Set original = plans;
     const std::string what = mutate(&plans, &random);
     Tally& tally = tallies[what];
@@ -81,7 +84,7 @@ TEST(Mutants, ThatTheInterpreterFindsWrongAreRejected) {
     }
     ++tally.wrong;
     ++all.wrong;
-    ASSERT_FALSE(proof.isOk()) << labelOf(algorithm, n) << (inPlace ? " in place" : "")
+    ASSERT_FALSE(proof.isOk()) << labelOf(algorithm, n, root) << (inPlace ? " in place" : "")
                                << ", mutant " << i << " (" << what << ") passes, but: " << reason;
   }
   for (const auto& [what, tally] : tallies) {

@@ -8,7 +8,13 @@
 namespace omnes::plan::testing {
 namespace {
 
-Set emptySet(Collective collective, const char* name, int32_t nranks, int32_t blocks) {
+bool cutsInside(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
+         collective == Collective::kBroadcast;
+}
+
+Set emptySet(Collective collective, const char* name, int32_t nranks, int32_t blocks,
+             int32_t root = -1) {
   Set plans(static_cast<size_t>(nranks));
   for (int32_t rank = 0; rank < nranks; ++rank) {
     Plan& plan = plans[static_cast<size_t>(rank)];
@@ -17,7 +23,8 @@ Set emptySet(Collective collective, const char* name, int32_t nranks, int32_t bl
     plan.rank = rank;
     plan.nranks = nranks;
     plan.blocks = blocks;
-    plan.cut = collective == Collective::kAllReduce ? Cut::kInsideSlice : Cut::kOuter;
+    plan.root = root;
+    plan.cut = cutsInside(collective) ? Cut::kInsideSlice : Cut::kOuter;
     plan.lanes.resize(1);
   }
   return plans;
@@ -215,6 +222,132 @@ Set barrier(int32_t nranks) {
       plan.lanes[0].steps.push_back(signal);
       plan.lanes[0].steps.push_back(wait);
     }
+  }
+  declareChunks(&plans);
+  return plans;
+}
+
+Set chainBroadcast(int32_t nranks, int32_t root) {
+  Set plans = emptySet(Collective::kBroadcast, "chain", nranks, 1, root);
+  for (Plan& plan : plans) {
+    const bool isRoot = plan.rank == root;
+    const bool isLast = (plan.rank + 1) % nranks == root;
+    std::vector<Ref> sinks{slice(Space::kOutput, 0)};
+    if (!isLast) sinks.push_back(link(plan.rank + 1, kStreamScatter));
+    const Ref source =
+        isRoot ? slice(Space::kInput, 0) : link(plan.rank + nranks - 1, kStreamScatter);
+    plan.lanes[0].steps.push_back(move({source}, Op::kNone, std::move(sinks)));
+  }
+  declareChunks(&plans);
+  return plans;
+}
+
+Set chainReduce(int32_t nranks, int32_t root) {
+  Set plans = emptySet(Collective::kReduce, "chain", nranks, 1, root);
+  for (Plan& plan : plans) {
+    const int32_t place = (plan.rank - root + nranks - 1) % nranks;  // 0 starts, the root is last
+    std::vector<Ref> sources;
+    if (place > 0) {
+      const Mark mark = place == 1 ? Mark::kInput : Mark::kPartial;
+      sources.push_back(link(plan.rank + nranks - 1, kStreamScatter, mark));
+    }
+    sources.push_back(slice(Space::kInput, 0));
+    const Mark mark = place == 0 ? Mark::kInput : Mark::kPartial;
+    const Ref sink =
+        plan.rank == root ? slice(Space::kOutput, 0) : link(plan.rank + 1, kStreamScatter, mark);
+    const bool isCopy = place == 0 && nranks > 1;
+    plan.lanes[0].steps.push_back(move(sources, isCopy ? Op::kNone : Op::kReduce, {sink}));
+  }
+  declareChunks(&plans);
+  return plans;
+}
+
+Set directGather(int32_t nranks, int32_t root) {
+  Set plans = emptySet(Collective::kGather, "direct", nranks, nranks, root);
+  for (Plan& plan : plans) {
+    auto& steps = plan.lanes[0].steps;
+    if (plan.rank != root) {
+      steps.push_back(move({slice(Space::kInput, 0)}, Op::kNone, {link(root, kStreamScatter)}));
+      continue;
+    }
+    steps.push_back(move({slice(Space::kInput, 0)}, Op::kNone, {slice(Space::kOutput, root)}));
+    for (int32_t i = 1; i < nranks; ++i)
+      steps.push_back(move({link(root + i, kStreamScatter)}, Op::kNone,
+                           {slice(Space::kOutput, (root + i) % nranks)}));
+  }
+  declareChunks(&plans);
+  return plans;
+}
+
+Set chainScatter(int32_t nranks, int32_t root) {
+  Set plans = emptySet(Collective::kScatter, "chain", nranks, nranks, root);
+  for (Plan& plan : plans) {
+    auto& steps = plan.lanes[0].steps;
+    const int32_t rest = (root - plan.rank + nranks - 1) % nranks;  // ranks that come after it
+    const int32_t next = (plan.rank + 1) % nranks;
+    Space space = Space::kInput;
+    if (plan.rank != root) {
+      space = Space::kScratch;
+      plan.scratchBlocks = nranks;
+      steps.push_back(move({link(plan.rank + nranks - 1, kStreamScatter)}, Op::kNone,
+                           {slice(Space::kScratch, plan.rank, rest + 1)}));
+    }
+    if (rest > 0)
+      steps.push_back(move({slice(space, next, rest)}, Op::kNone, {link(next, kStreamScatter)}));
+    steps.push_back(move({slice(space, plan.rank)}, Op::kNone, {slice(Space::kOutput, 0)}));
+  }
+  declareChunks(&plans);
+  return plans;
+}
+
+Set ringAllToAll(int32_t nranks, int32_t areas) {
+  Set plans = emptySet(Collective::kAllToAll, "ring", nranks, nranks);
+  for (Plan& plan : plans) {
+    auto& steps = plan.lanes[0].steps;
+    const int32_t rank = plan.rank;
+    steps.push_back(move({slice(Space::kInput, rank)}, Op::kNone, {slice(Space::kOutput, rank)}));
+    if (nranks == 1) continue;
+    plan.scratchBlocks = areas * nranks;
+    steps.push_back(move({slice(Space::kInput, (rank + 1) % nranks, nranks - 1)}, Op::kNone,
+                         {link(rank + 1, kStreamScatter)}));
+    // What comes after hop k has been sent k ranks away; the block of distance k is for this rank.
+    for (int32_t k = 1; k < nranks; ++k) {
+      const int32_t left = rank + nranks - 1;
+      const int32_t area = k % areas * nranks;
+      steps.push_back(move({link(left, kStreamScatter)}, Op::kNone,
+                           {slice(Space::kScratch, area + k, nranks - k)}));
+      if (k + 1 < nranks)
+        steps.push_back(move({slice(Space::kScratch, area + k + 1, nranks - k - 1)}, Op::kNone,
+                             {link(rank + 1, kStreamScatter)}));
+      steps.push_back(move({slice(Space::kScratch, area + k)}, Op::kNone,
+                           {slice(Space::kOutput, (rank - k + nranks) % nranks)}));
+    }
+  }
+  declareChunks(&plans);
+  return plans;
+}
+
+Set centralAllToAll(int32_t nranks) {
+  Set plans = emptySet(Collective::kAllToAll, "central", nranks, nranks);
+  // Row d of rank 0's scratch is for rank d, ordered by distance: what s sends to s + e is block
+  // (s + e) * n + e, for e = 0, 1, ... a stride of n + 1.
+  for (Plan& plan : plans) {
+    auto& steps = plan.lanes[0].steps;
+    const Ref own = slice(Space::kInput, plan.rank, nranks);
+    const Ref result = slice(Space::kOutput, plan.rank, nranks, Mark::kInput, -1);
+    if (plan.rank != 0) {
+      steps.push_back(move({own}, Op::kNone, {link(0, kStreamScatter)}));
+      steps.push_back(move({link(0, kStreamScatter)}, Op::kNone, {result}));
+      continue;
+    }
+    plan.scratchBlocks = nranks * nranks;
+    for (int32_t source = 0; source < nranks; ++source)
+      steps.push_back(
+          move({source == 0 ? own : link(source, kStreamScatter)}, Op::kNone,
+               {slice(Space::kScratch, source * nranks, nranks, Mark::kInput, nranks + 1)}));
+    for (int32_t to = 0; to < nranks; ++to)
+      steps.push_back(move({slice(Space::kScratch, to * nranks, nranks)}, Op::kNone,
+                           {to == 0 ? result : link(to, kStreamScatter)}));
   }
   declareChunks(&plans);
   return plans;

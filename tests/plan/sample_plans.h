@@ -33,4 +33,20 @@ Set directReduceScatter(int32_t nranks);
 // Dissemination barrier.
 Set barrier(int32_t nranks);
 
+// Broadcast along a chain from the root to the rank before it.
+Set chainBroadcast(int32_t nranks, int32_t root);
+// Reduce along a chain that ends at the root: partial sums travel, the root finishes.
+Set chainReduce(int32_t nranks, int32_t root);
+// Gather: every block straight to the root.
+Set directGather(int32_t nranks, int32_t root);
+// Scatter along a chain: each rank takes the first block of the chunk and passes on the rest.
+Set chainScatter(int32_t nranks, int32_t root);
+// All-to-all in which everything goes round the ring: a rank passes on what is not for it. The hops
+// take turns in `areas` areas of scratch; one alone cannot be lent, since each rank would wait for
+// the next to have read it.
+Set ringAllToAll(int32_t nranks, int32_t areas = 2);
+// All-to-all by way of rank 0, which sorts n * n blocks in its scratch; n > 1. Chunks of n blocks,
+// strides that wrap, and extents that fall as the output's blocks rise.
+Set centralAllToAll(int32_t nranks);
+
 }  // namespace omnes::plan::testing

@@ -68,7 +68,121 @@ TEST(Verifier, ProvesTheTextbookPlans) {
   expectProven(testing::barrier(9), 4);
 }
 
+TEST(Verifier, ProvesPlansWithARoot) {
+  for (int32_t n = 1; n <= 9; ++n) {
+    for (int32_t root = 0; root < n; ++root) {
+      expectProven(testing::chainBroadcast(n, root), n - 1);
+      expectProven(testing::chainReduce(n, root), n - 1);
+      expectProven(testing::directGather(n, root), n > 1 ? 1 : 0);
+      expectProven(testing::chainScatter(n, root), n - 1);
+    }
+  }
+  expectProven(testing::chainScatter(70, 33), 69);
+  expectProven(testing::chainReduce(70, 33), 69);
+}
+
+TEST(Verifier, ProvesAllToAll) {
+  for (int32_t n = 1; n <= 12; ++n) {
+    expectProven(testing::ringAllToAll(n), n - 1);
+    if (n > 1) expectProven(testing::centralAllToAll(n), 2);
+  }
+  expectProven(testing::ringAllToAll(65), 64);
+}
+
 // Random weights instead of exact multisets.
+// Two ranks exchange 12 blocks in two chunks, {1,2, 5,6, 9,10} by way of scratch and {3,4, 7,8,
+// 11,0} out of the input, and add them. What comes goes to area `area` of scratch; area 0 is lent.
+Set groupedExchange(int32_t area) {
+  Set plans(2);
+  for (int32_t rank = 0; rank < 2; ++rank) {
+    Plan& plan = plans[static_cast<size_t>(rank)];
+    plan.algorithm = "grouped";
+    plan.rank = rank;
+    plan.nranks = 2;
+    plan.blocks = 12;
+    plan.scratchBlocks = 24;
+    plan.maxInputChunkBlocks = 6;
+    plan.lanes.resize(1);
+    const auto groups = [](Space space, int32_t first) {
+      Ref ref = slice(space, first, 6);
+      ref.run.group = 2;
+      ref.run.jump = 4;
+      return ref;
+    };
+    const auto inOrder = [rank](const Ref& own, const Ref& theirs) {
+      return rank == 0 ? std::vector<Ref>{own, theirs} : std::vector<Ref>{theirs, own};
+    };
+    const Ref peer = link(1 - rank, kStreamScatter);
+    const Ref arrived = groups(Space::kScratch, 12 * area + 1);
+    plan.lanes[0].steps = {
+        move({groups(Space::kInput, 1)}, Op::kNone, {groups(Space::kScratch, 1)}),
+        move({groups(Space::kScratch, 1)}, Op::kNone, {peer}),
+        move({peer}, Op::kNone, {arrived}),
+        move(inOrder(groups(Space::kInput, 1), arrived), Op::kReduce, {groups(Space::kOutput, 1)}),
+        move({groups(Space::kInput, 3)}, Op::kNone, {peer}),
+        move(inOrder(groups(Space::kInput, 3), peer), Op::kReduce, {groups(Space::kOutput, 3)}),
+    };
+  }
+  return plans;
+}
+
+TEST(Verifier, ProvesRunsInGroups) {
+  const auto proof = verify(groupedExchange(1), {});
+  ASSERT_TRUE(proof.isOk()) << proof.status().message();
+  EXPECT_TRUE(proof.value().sameOrderOnAllRanks);
+  EXPECT_EQ(proof.value().rounds, 2);
+  EXPECT_EQ(countersOf(groupedExchange(1)[0]), (Counters{2, 12, 0, 24}));
+}
+
+// The same extents said in other words, at the two ends of a link and within a step.
+TEST(Verifier, KnowsRunsByWhatTheyHold) {
+  Set plans = groupedExchange(1);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    stepsOf(plans, rank).erase(stepsOf(plans, rank).begin(), stepsOf(plans, rank).begin() + 4);
+    for (Step& step : stepsOf(plans, rank)) {
+      for (auto* refs : {&step.sources, &step.sinks}) {
+        for (Ref& ref : *refs) {
+          if (ref.kind != Ref::Kind::kSlice) continue;
+          // Blocks 0, 1, ..., 11: plainly, as groups that touch, or as groups of one.
+          ref.run = rank == 0                    ? plan::Run{{0, 0}, 1, 12}
+                    : ref.space == Space::kInput ? plan::Run{{0, 0}, 1, 12, 3, 3}
+                                                 : plan::Run{{0, 0}, 5, 12, 1, 1};
+        }
+      }
+    }
+  }
+  for (Plan& plan : plans) plan.maxInputChunkBlocks = 12;
+  const auto proof = verify(plans, {});
+  EXPECT_TRUE(proof.isOk()) << proof.status().message();
+}
+
+TEST(Races, SeesACircleOfLentGroups) {
+  EXPECT_TRUE(verify(groupedExchange(0), {.credits = 1}).isOk());
+  expectRejected(groupedExchange(0), 2, "to read the block that link 0->1 stream 1 lent");
+}
+
+TEST(Memory, SeesBadGroups) {
+  const auto expectBad = [](const plan::Run& run, const std::string& expected) {
+    Set plans = groupedExchange(1);
+    stepsOf(plans, 0)[0].sources[0].run = run;
+    expectRejected(plans, 5, expected);
+  };
+  const std::string same = "not a run of different blocks";
+  expectBad(plan::Run{{1, 0}, 1, 6, 2, 1}, same);   // overlap
+  expectBad(plan::Run{{1, 0}, 1, 6, 2, -4}, same);  // there and back
+  expectBad(plan::Run{{1, 0}, 0, 6, 2, 4}, same);   // one block twice
+  expectBad(plan::Run{{1, 0}, 1, 7, 2, 4}, same);   // all around, onto the first block
+  expectBad(plan::Run{{1, 0}, 1, 6, -2, 4}, same);  // a negative group
+  expectBad(plan::Run{{1, 0}, INT32_MIN, 6, INT32_MAX, 4}, same);
+  expectBad(plan::Run{{1, 0}, 1, 6, 2, 5}, "scratch[1:6 in groups of 2 at 4] holds other extents");
+  Set plans = groupedExchange(1);
+  stepsOf(plans, 0)[1].sinks[0].run.group = 1;
+  expectRejected(plans, 5, "not a set of different peers");
+  plans = groupedExchange(1);
+  plans[0].scratchBlocks = 23;
+  expectRejected(plans, 5, same);
+}
+
 TEST(Verifier, ProvesMoreThan64Ranks) {
   expectProven(testing::twoShot(65), 2);
   Set plans = testing::twoShot(70);
@@ -227,6 +341,115 @@ TEST(Values, SeesAReductionInAnAllGather) {
   expectRejected(plans, 3, "no reduction");
 }
 
+TEST(Values, SeesABroadcastOfAnothersData) {
+  Set plans = testing::chainBroadcast(4, 2);
+  plans[3].scratchBlocks = 1;
+  stepsOf(plans, 3)[0].sinks[0] = slice(Space::kScratch, 0);
+  expectRejected(plans, 3, "rank 3 lane 0 ends with output block 0 uninitialised");
+  expectRejected(plans, 3, "rank 3 lane 0 ends with output block 0 uninitialised",
+                 {.inPlace = true});
+}
+
+TEST(Values, SeesAReduceThatMissesOne) {
+  Set plans = testing::chainReduce(4, 2);
+  auto& sources = stepsOf(plans, 1)[0].sources;
+  sources.pop_back();  // it passes on what has come, as a reduction of one operand
+  sources.push_back(link(0, kStreamScatter, Mark::kPartial));
+  sources.erase(sources.begin());
+  plans[1].scratchBlocks = 1;
+  stepsOf(plans, 1)[0].sinks.push_back(slice(Space::kScratch, 0, 1, Mark::kPartial));
+  expectRejected(plans, 3, "finishes {0,2,3}, expected each contribution exactly once");
+}
+
+// Rank 2 of a chain passes on what rank 1 gave it, beside its own.
+TEST(Values, SeesAContributionThatIsPassedOn) {
+  Set plans = testing::chainReduce(3, 0);
+  stepsOf(plans, 2) = {move({link(1, kStreamScatter)}, Op::kNone,
+                            {link(0, kStreamScatter), slice(Space::kScratch, 0)}),
+                       move({slice(Space::kInput, 0)}, Op::kNone, {link(0, kStreamScatter)})};
+  plans[2].scratchBlocks = 1;
+  stepsOf(plans, 0) = {
+      move({link(2, kStreamScatter)}, Op::kReduce, {slice(Space::kScratch, 0, 1, Mark::kPartial)}),
+      move({slice(Space::kScratch, 0, 1, Mark::kPartial), link(2, kStreamScatter),
+            slice(Space::kInput, 0)},
+           Op::kReduce, {slice(Space::kOutput, 0)})};
+  plans[0].scratchBlocks = 1;
+  for (Plan& plan : plans) plan.minCredits = 2;
+  testing::declareChunks(&plans);
+  expectRejected(plans, 3, "peer 1 stream 1 passes on another's contribution untouched");
+}
+
+TEST(Values, SeesAReductionInAnAllToAll) {
+  Set plans = testing::ringAllToAll(3);
+  stepsOf(plans, 2)[0].op = Op::kReduce;
+  expectRejected(plans, 3, "no reduction");
+  plans = testing::directGather(3, 0);
+  stepsOf(plans, 0)[0].op = Op::kReduce;
+  expectRejected(plans, 3, "no reduction");
+}
+
+// The block is of the right distance, and of another pair of ranks.
+TEST(Values, SeesABlockThatWentToAnotherRank) {
+  for (int32_t n : {3, 66}) {
+    Set plans = testing::centralAllToAll(n);
+    auto& steps = stepsOf(plans, 0);
+    std::swap(steps[static_cast<size_t>(n) + 1].sources, steps[static_cast<size_t>(n) + 2].sources);
+    expectRejected(plans, 3,
+                   "rank 1 lane 0 ends with output block 0 an untouched contribution of rank 1 for "
+                   "rank 2, expected an untouched contribution of rank 0 for rank 1");
+  }
+}
+
+TEST(Memory, SeesAnOutputThatRisesWithTheDistances) {
+  Set plans = testing::centralAllToAll(4);
+  stepsOf(plans, 0).back().sinks = {link(3, kStreamScatter)};
+  stepsOf(plans, 3)[1].sinks[0].run.stride = 1;
+  expectRejected(plans, 1, "expected extents 0:4:3, found extents 0:4:1");
+  plans = testing::ringAllToAll(4);
+  stepsOf(plans, 1)[0] =
+      move({slice(Space::kInput, 1, 2)}, Op::kNone, {slice(Space::kOutput, 1, 2)});
+  expectRejected(plans, 5, "output[1:2] holds other extents than the step's first slice");
+}
+
+TEST(Memory, SeesBlocksThatOnlyTheRootHas) {
+  Set plans = testing::chainBroadcast(3, 1);
+  stepsOf(plans, 2)[0].sources = {slice(Space::kInput, 0)};
+  expectRejected(plans, 5,
+                 "rank 2 lane 0 step 0 (copy input[0] -> output[0], peer 3 stream 1): "
+                 "input[0]: this rank has no such space");
+  plans = testing::chainReduce(3, 1);
+  stepsOf(plans, 0)[0].sinks.push_back(slice(Space::kOutput, 0));
+  expectRejected(plans, 5, "output[0]: this rank has no such space", {.inPlace = true});
+  plans = testing::directGather(3, 1);
+  stepsOf(plans, 0)[0].sinks.push_back(slice(Space::kOutput, 0));
+  expectRejected(plans, 5, "output[0]: this rank has no such space");
+  plans = testing::chainScatter(3, 1);
+  stepsOf(plans, 0)[0].sources[0] = slice(Space::kInput, 0, 2);
+  expectRejected(plans, 5, "rank 0 lane 0 step 0");
+}
+
+TEST(Memory, WantsTheRightRootAndCut) {
+  Set plans = testing::chainBroadcast(3, 1);
+  for (Plan& plan : plans) plan.root = -1;
+  expectRejected(plans, 5, "has root -1");
+  for (Plan& plan : plans) plan.root = 3;
+  expectRejected(plans, 5, "has root 3");
+  plans = testing::ringAllToAll(3);
+  for (Plan& plan : plans) plan.root = 0;
+  expectRejected(plans, 5, "has root 0");
+  plans = testing::chainScatter(3, 1);
+  plans[2].root = 0;
+  expectRejected(plans, 5, "another collective, algorithm or root");
+  plans = testing::ringAllToAll(3);
+  for (Plan& plan : plans) plan.blocks = 6;
+  expectRejected(plans, 5, "one block a rank");
+  plans = testing::directGather(3, 0);
+  for (Plan& plan : plans) plan.cut = Cut::kInsideSlice;
+  expectRejected(plans, 5, "the cut of another collective");
+  for (Plan& plan : plans) plan.collective = Collective::kGatherV;
+  expectRejected(plans, 5, "with equal lengths");
+}
+
 // Written in wave s, read in wave s + 2: three copies are needed.
 TEST(Races, SeesScratchThatIsTakenOverTooEarly) {
   Set plans = testing::oneShot(1);
@@ -274,6 +497,11 @@ TEST(Races, OrdersLentReadsBeforeLaterWrites) {
   expectRejected(plans, 2, "with lent chunks", {.credits = 0});
   for (Plan& plan : plans) plan.scratchCopies = 2;
   EXPECT_TRUE(verify(plans, {}).isOk());
+}
+
+TEST(Races, SeesACircleOfLentScratch) {
+  EXPECT_TRUE(verify(testing::ringAllToAll(4, 1), {.credits = 2}).isOk());
+  expectRejected(testing::ringAllToAll(4, 1), 2, "to read the block that link 0->1 stream 1 lent");
 }
 
 TEST(Memory, SeesUninitialisedScratch) {
@@ -348,6 +576,14 @@ TEST(Memory, SeesPlansThatAreNotOneSet) {
   expectRejected(plans, 5, "2147483647 blocks");
 }
 
+// The slots of exchange streams are shorter, and ranks cut slices by the shortest that they use.
+TEST(Memory, WantsAllRanksToUseExchangeStreamsOrNone) {
+  Set plans = testing::chainBroadcast(3, 0);
+  stepsOf(plans, 0)[0].sinks[1].stream = kStreamExchange;
+  stepsOf(plans, 1)[0].sources[0].stream = kStreamExchange;
+  expectRejected(plans, 5, "position 2 has chunks on exchange streams, or none");
+}
+
 TEST(Memory, SeesChunksThatAreLargerThanDeclared) {
   Set plans = testing::ring(3);
   for (Plan& plan : plans) plan.maxPartialChunkBlocks = 0;
@@ -389,6 +625,13 @@ TEST(Order, IsReported) {
   EXPECT_FALSE(verify(plans, {}).value().sameOrderOnAllRanks);
   EXPECT_TRUE(verify(testing::ring(6), {}).value().writesAfterAllPeers);
   EXPECT_FALSE(verify(testing::ringAllGather(6), {}).value().writesAfterAllPeers);
+  // Only what is written counts: the root of a reduce writes, and has heard of everybody.
+  EXPECT_TRUE(verify(testing::chainReduce(6, 3), {}).value().writesAfterAllPeers);
+  EXPECT_FALSE(verify(testing::chainBroadcast(6, 3), {}).value().writesAfterAllPeers);
+  EXPECT_FALSE(verify(testing::directGather(6, 3), {}).value().writesAfterAllPeers);
+  EXPECT_FALSE(verify(testing::ringAllToAll(6), {}).value().writesAfterAllPeers);
+  // Blocks of one distance are of different ranks; nothing is added, so nothing has an order.
+  EXPECT_TRUE(verify(testing::ringAllToAll(6), {}).value().sameOrderOnAllRanks);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "transports/shm/segment.h"
+#include "transports/streams.h"
 #include "unit/transport_world.h"
 
 namespace omnes::tests {
@@ -119,7 +121,7 @@ TEST_P(Transport, LinksAreSeparate) {
     return std::to_string(from) + std::to_string(stream) + std::to_string(to);
   };
   for (int32_t from = 0; from < 3; ++from) {
-    for (const uint8_t stream : {uint8_t{1}, uint8_t{5}}) {
+    for (const uint8_t stream : {uint8_t{1}, uint8_t{5}, transports::kMessageStream}) {
       for (int32_t to = 0; to < 3; ++to) {
         if (from == to) continue;
         ASSERT_TRUE(world.send(world.link(from, true, stream, to), text(from, stream, to), 5));
@@ -127,7 +129,7 @@ TEST_P(Transport, LinksAreSeparate) {
     }
   }
   for (int32_t to = 2; to >= 0; --to)
-    for (const uint8_t stream : {uint8_t{5}, uint8_t{1}})
+    for (const uint8_t stream : {transports::kMessageStream, uint8_t{5}, uint8_t{1}})
       for (int32_t from = 0; from < 3; ++from) {
         if (from == to) continue;
         ASSERT_TRUE(world.receive(world.link(to, false, stream, from), 3, &got, &fingerprint));
@@ -145,6 +147,11 @@ TEST_P(Transport, NamingALinkAgainGivesTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(All, Transport,
                          ::testing::Values("mem", "shm", "tcp", "tcp-3", "tcp-ipv6", "tcp-unix"));
+
+TEST(Shm, EightRanksKeepAtMostEightMiBEach) {
+  const transports::shm::Layout layout(8, transports::slotBytesFor(8, 0));
+  EXPECT_LE(layout.segmentBytes(), size_t{8} << 20);
+}
 
 TEST(Shm, RefusesLinksThatDoNotExist) {
   TransportWorld world("shm", 2);

@@ -1,9 +1,10 @@
-// The process-side of a meeting: a thread that listens, proves, and runs the rules of meeting.h
-// over sockets.
+// The hosts of this process: each runs the loop of one meeting (meeting_loop.h) in a thread, and a
+// table lists them all, so that they are found by address and by communicator.
 //
 // It lives in the process of rank 0 or of the id's maker, starts with start() and ends by itself:
 // when its ranks have all said goodbye or closed, a moment after the meeting has failed, at stop(),
-// or with the process. It has no owner, blocks all signals, and never blocks on a peer.
+// or with the process. It has no owner, blocks all signals, and never blocks on a peer. A forked
+// child has no hosts and an empty table.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,8 @@
 #include "core/bootstrap/wire.h"
 
 namespace omnes::core::bootstrap {
+
+class MeetingLoop;
 
 struct MeetingHostOptions {
   std::string address;
@@ -63,10 +66,9 @@ class MeetingHost {
   static int running();
 
  private:
-  class Loop;
   MeetingHost() = default;
   std::string address_;
-  std::shared_ptr<Loop> loop_;
+  std::shared_ptr<MeetingLoop> loop_;
 };
 
 }  // namespace omnes::core::bootstrap

@@ -13,6 +13,8 @@ std::string text(uint64_t sequence, uint32_t collective, uint64_t count, uint32_
   std::string out = plan::nameOf(kind);
   out += " #" + std::to_string(sequence);
   if (kind == plan::Collective::kBarrier) return out;
+  if (kind == plan::Collective::kSendReceive)
+    return "sends and receives after operation #" + std::to_string(sequence);
   out +=
       " of " + std::to_string(count) + " " + std::string(nameOf(static_cast<base::DataType>(type)));
   if (plan::isReduction(kind)) out += ", " + std::string(nameOf(static_cast<base::ReduceOp>(op)));
@@ -22,9 +24,19 @@ std::string text(uint64_t sequence, uint32_t collective, uint64_t count, uint32_
 
 }  // namespace
 
-uint64_t fingerprintOf(const Call& call) {
-  uint64_t h = mix64(call.sequence + 0x9e3779b97f4a7c15u);
-  h = mix64(h ^ call.shape.count);
+bool comparesPairs(plan::Collective collective) {
+  switch (collective) {
+    case plan::Collective::kAllToAllV:
+    case plan::Collective::kGatherV:
+    case plan::Collective::kScatterV:
+    case plan::Collective::kSendReceive: return true;
+    default: return false;
+  }
+}
+
+uint64_t fingerprintOf(const Call& call, uint64_t before) {
+  uint64_t h = mix64((call.sequence + 0x9e3779b97f4a7c15u) ^ before);
+  h = mix64(h ^ (comparesPairs(call.shape.collective) ? 0 : call.shape.count) ^ call.counts);
   const uint64_t kind = uint64_t{static_cast<uint8_t>(call.shape.collective)} << 48 |
                         uint64_t{static_cast<uint8_t>(call.shape.type)} << 40 |
                         uint64_t{static_cast<uint8_t>(call.shape.op)} << 32 |

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/cpus.h"
@@ -74,7 +75,8 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const bootstrap::Meetin
   const std::vector<PeerInfo>& peers = made->wiring_.peers;
   made->job_ = {.nranks = nranks,
                 .usesNetwork = usesNetwork(peers, settings.transports),
-                .sharesCores = anyShareCores(peers)};
+                .sharesCores = anyShareCores(peers),
+                .hierarchy = hierarchyOf(peers)};
   const bool shares = sharesCores(peers, rank, base::usableCores());
   const double pollNs =
       base::pauseNanoseconds() + (made->wiring_.links.needsProgress() ? kNetworkPollNs : 0);
@@ -91,6 +93,7 @@ Communicator::Communicator(int32_t rank, int32_t nranks, const CommSettings& set
       nranks_(nranks),
       settings_(settings),
       wake_(std::move(wake)),
+      channels_(&wiring_.links, nranks),
       sequence_(std::make_shared<Sequence>(this)) {}
 
 Communicator::~Communicator() {
@@ -113,15 +116,34 @@ Result<const OperationCache::Pointer*> Communicator::prepared(const Shape& shape
 }
 
 Result<const OperationCache::Pointer*> Communicator::prepareNew(const Shape& shape) {
+  OMNES_ASSIGN_OR_RETURN(Prepared made, prepareBy(shape, shape, nullptr));
+  return cache_.insert(std::move(made));
+}
+
+Result<const OperationCache::Pointer*> Communicator::preparedVector(const Shape& shape,
+                                                                    const VectorLayout& layout) {
+  if (const OperationCache::Pointer* found = vectorCache_.find(shape, layout)) return found;
+  Shape even = shape;
+  even.collective = shape.collective == plan::Collective::kAllGatherV
+                        ? plan::Collective::kAllGather
+                        : plan::Collective::kReduceScatter;
+  even.count = *std::max_element(layout.counts.begin(), layout.counts.end());
+  OMNES_ASSIGN_OR_RETURN(Prepared made, prepareBy(shape, even, &layout));
+  return vectorCache_.insert(std::move(made), layout);
+}
+
+Result<Prepared> Communicator::prepareBy(const Shape& shape, const Shape& even,
+                                         const VectorLayout* layout) {
   // Links are opened here, and used by drivers.
   const auto undriven = sequence_->stopDrivers();
   const LinkLookup links = [this](const transports::LinkShape& link) {
     return wiring_.links.open(link);
   };
   Status last(Code::kNotSupported, "no algorithm does this");
-  for (const algorithms::Algorithm* algorithm : candidates(settings_.rules, shape, job_)) {
-    auto made = prepare(algorithm->make({.rank = rank_, .nranks = nranks_, .root = shape.root}),
-                        shape, links);
+  const Candidates choice = candidates(settings_.rules, even, job_);
+  for (size_t i = 0; i < choice.algorithms.size(); ++i) {
+    const algorithms::Algorithm* algorithm = choice.algorithms[i];
+    auto made = prepare(algorithm->make(job_.request(rank_, shape.root)), shape, links, layout);
     if (!made.isOk()) {
       last = made.status();
       OMNES_LOG_INFO(Tuning, "rank %d: %s of %llu %s not by %.*s: %.*s", rank_,
@@ -132,23 +154,55 @@ Result<const OperationCache::Pointer*> Communicator::prepareNew(const Shape& sha
       continue;
     }
     made->algorithm = algorithm->name;
-    OMNES_LOG_INFO(Tuning, "rank %d: %s of %llu %s by %.*s in %llu slices", rank_,
+    if (i >= choice.asked)
+      tellFallback(shape.collective, algorithm->name,
+                   choice.asked == 0 ? choice.refused : std::string(last.message()));
+    OMNES_LOG_INFO(Tuning, "rank %d: %s of %llu %s by %.*s in %llu slices%s%s", rank_,
                    plan::nameOf(shape.collective), static_cast<unsigned long long>(shape.count),
                    base::nameOf(shape.type).data(), static_cast<int>(algorithm->name.size()),
-                   algorithm->name.data(), static_cast<unsigned long long>(made->slices));
-    return cache_.insert(std::move(made).value());
+                   algorithm->name.data(), static_cast<unsigned long long>(made->slices),
+                   choice.refused.empty() ? "" : "; ", choice.refused.c_str());
+    return made;
   }
   return last;
+}
+
+void Communicator::tellFallback(plan::Collective collective, std::string_view algorithm,
+                                const std::string& reason) {
+  const uint32_t bit = uint32_t{1} << static_cast<unsigned>(collective);
+  if (rank_ != 0 || (fallbacksTold_ & bit) != 0) return;
+  fallbacksTold_ |= bit;
+  OMNES_LOG_WARN(Tuning, "%s by %.*s instead of what was asked for: %s", plan::nameOf(collective),
+                 static_cast<int>(algorithm.size()), algorithm.data(), reason.c_str());
 }
 
 Status Communicator::run(const Shape& shape, const Reducer& reducer, const CallBuffers& buffers) {
   if (failure_.isSet()) [[unlikely]]
     return failure_.status();
   OMNES_ASSIGN_OR_RETURN(const OperationCache::Pointer* prepared, this->prepared(shape));
+  return runPrepared(**prepared, Call{shape, nextNumber(shape.collective)}, buffers,
+                     reducer.scalarBits);
+}
+
+Status Communicator::runVector(const Shape& shape, const Reducer& reducer,
+                               const CallBuffers& buffers, const VectorLayout& layout) {
+  OMNES_RETURN_IF_ERROR(failure_.status());
+  OMNES_ASSIGN_OR_RETURN(const OperationCache::Pointer* prepared, preparedVector(shape, layout));
+  return runPrepared(**prepared, Call{shape, nextNumber(shape.collective), hashOf(layout.counts)},
+                     buffers, reducer.scalarBits);
+}
+
+Status Communicator::runPrepared(const Prepared& prepared, const Call& call,
+                                 const CallBuffers& buffers, uint64_t scalarBits) {
   const base::ScopedFloatingPointMode mode;
-  const Progress progress = execution_.start(**prepared, Call{shape, ++sequenceNumber_}, buffers,
-                                             reducer.scalarBits, storesNonTemporally());
+  const Progress progress =
+      execution_.start(prepared, call, buffers, scalarBits, storesNonTemporally());
+  return end(progress);
+}
+
+Status Communicator::end(Progress progress) {
   member_->note(sequenceNumber_);
+  member_->noteBegun(calls_);
   if (progress != Progress::kDone) {
     const Status status = drive(progress);
     if (!status.isOk()) [[unlikely]] {
@@ -162,6 +216,24 @@ Status Communicator::run(const Shape& shape, const Reducer& reducer, const CallB
   return Status::ok();
 }
 
+Status Communicator::runMessages(const Shape& shape, std::span<const Message> messages) {
+  OMNES_RETURN_IF_ERROR(failure_.status());
+  OMNES_RETURN_IF_ERROR(prepareMessages(shape, messages, &inlineMessages_));
+  const Call call{shape, nextNumber(shape.collective)};
+  return end(execution_.startMessages(&inlineMessages_, call, storesNonTemporally()));
+}
+
+Status Communicator::prepareMessages(const Shape& shape, std::span<const Message> messages,
+                                     MessageSet* set) {
+  for (const Message& message : messages) {
+    if (message.peer == rank_ || channels_.find(message.isSend, message.peer) != nullptr) continue;
+    // Links are opened here, and used by drivers.
+    const auto undriven = sequence_->stopDrivers();
+    OMNES_RETURN_IF_ERROR(channels_.open(message.isSend, message.peer));
+  }
+  return set->prepare(shape.collective, rank_, messages, &channels_);
+}
+
 bool Communicator::storesNonTemporally() {
   return settings_.nonTemporal == base::Choice::kOn ||
          (settings_.nonTemporal == base::Choice::kAuto && execution_.peersAreFar());
@@ -171,18 +243,46 @@ Result<std::shared_ptr<Pending>> Communicator::makePending(const Shape& shape,
                                                            const Reducer& reducer,
                                                            const CallBuffers& buffers) {
   OMNES_ASSIGN_OR_RETURN(const OperationCache::Pointer* prepared, this->prepared(shape));
-  auto pending = std::make_shared<Pending>();
-  pending->sequence = sequence_;
+  std::shared_ptr<Pending> pending = pendingOf(shape);
   pending->prepared = *prepared;
-  pending->call.shape = shape;
   pending->buffers = buffers;
   pending->scalarBits = reducer.scalarBits;
+  return pending;
+}
+
+Result<std::shared_ptr<Pending>> Communicator::makePendingVector(const Shape& shape,
+                                                                 const Reducer& reducer,
+                                                                 const CallBuffers& buffers,
+                                                                 const VectorLayout& layout) {
+  OMNES_ASSIGN_OR_RETURN(const OperationCache::Pointer* prepared, preparedVector(shape, layout));
+  std::shared_ptr<Pending> pending = pendingOf(shape);
+  pending->prepared = *prepared;
+  pending->call.counts = hashOf(layout.counts);
+  pending->buffers = buffers;
+  pending->scalarBits = reducer.scalarBits;
+  return pending;
+}
+
+Result<std::shared_ptr<Pending>> Communicator::makePendingMessages(
+    const Shape& shape, std::span<const Message> messages) {
+  std::shared_ptr<Pending> pending = pendingOf(shape);
+  pending->messages = std::make_unique<MessageSet>();
+  OMNES_RETURN_IF_ERROR(prepareMessages(shape, messages, pending->messages.get()));
+  return pending;
+}
+
+std::shared_ptr<Pending> Communicator::pendingOf(const Shape& shape) {
+  auto pending = std::make_shared<Pending>();
+  pending->sequence = sequence_;
+  pending->call.shape = shape;
   pending->waitPolicy = waitPolicy_;
   return pending;
 }
 
 void Communicator::enqueue(const std::shared_ptr<Pending>& pending) {
-  pending->call.sequence = ++sequenceNumber_;
+  pending->call.sequence = nextNumber(pending->call.shape.collective);
+  // Before the sequence has it, or it might end before it begins.
+  member_->noteBegun(calls_);
   member_->noteEnqueued(sequenceNumber_);
   sequence_->add(pending);
 }
@@ -218,14 +318,21 @@ void Communicator::addPollFds(std::vector<pollfd>* fds) const {
 Status Communicator::lookForThreads() {
   if (!family_->hasSeveral()) return Status::ok();
   const uint64_t sequence = execution_.call().sequence;
-  if (lookedFor_ != sequence) {
-    lookedFor_ = sequence;
+  // Relaxed: written by whoever drives, which is this thread now.
+  const uint64_t now = completed_.load(std::memory_order_relaxed) + 1;
+  if (lookedFor_ != now) {
+    lookedFor_ = now;
     lookStart_ = clock().now();
     looks_ = 0;
   }
   // Reading /proc is dear: at the first look, then ever more rarely, but every 256 naps.
   const uint32_t look = looks_++;
   if ((look & (look - 1)) != 0 && look % 256 != 0) return Status::ok();
+  if (execution_.call().shape.collective == plan::Collective::kSendReceive) {
+    const MessageSet* messages = execution_.messages();
+    const auto isAwaited = [messages](int32_t rank) { return messages->waitsFor(rank); };
+    return family_->judgeMessages(rank_, isAwaited, lookStart_);
+  }
   // Every collective of this version needs a call of every rank.
   return family_->judge(rank_, sequence, lookStart_);
 }

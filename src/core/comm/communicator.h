@@ -10,7 +10,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/event.h"
@@ -23,6 +25,7 @@
 #include "core/comm/roster.h"
 #include "core/comm/sequence.h"
 #include "core/comm/settings.h"
+#include "core/comm/vector_cache.h"
 #include "core/comm/waiter.h"
 #include "core/comm/wiring.h"
 
@@ -58,7 +61,7 @@ class Communicator {
   // Whether an operation called before is not done. Same thread as run().
   bool isBusy() const {
     // C2: pairs with C1.
-    return completed_.load(std::memory_order_acquire) != sequenceNumber_;
+    return completed_.load(std::memory_order_acquire) != calls_;
   }
   // Runs one collective; arguments have been checked, and nothing is pending (isBusy()). Blocks
   // until done, failed, aborted or past the deadline.
@@ -67,6 +70,20 @@ class Communicator {
   // run().
   base::Result<std::shared_ptr<Pending>> makePending(const Shape& shape, const Reducer& reducer,
                                                      const CallBuffers& buffers);
+  // The same two for collectives whose blocks have lengths of their own; layout is borrowed during
+  // the call.
+  base::Status runVector(const Shape& shape, const Reducer& reducer, const CallBuffers& buffers,
+                         const VectorLayout& layout);
+  base::Result<std::shared_ptr<Pending>> makePendingVector(const Shape& shape,
+                                                           const Reducer& reducer,
+                                                           const CallBuffers& buffers,
+                                                           const VectorLayout& layout);
+  // The same two for messages: those of the user (shape.collective is kSendReceive), or those that
+  // a collective consists of. They take no number unless they are a collective. On failure nothing
+  // was started, and the communicator stays usable unless it says otherwise in failure().
+  base::Status runMessages(const Shape& shape, std::span<const Message> messages);
+  base::Result<std::shared_ptr<Pending>> makePendingMessages(const Shape& shape,
+                                                             std::span<const Message> messages);
   // Puts it at the end of the sequence. Same thread as run().
   void enqueue(const std::shared_ptr<Pending>& pending);
   Sequence& sequence() { return *sequence_; }
@@ -107,6 +124,7 @@ class Communicator {
     const uint64_t before = completed_.load(std::memory_order_relaxed);
     // C1: pairs with C2: the driver is done with the execution.
     completed_.store(before + 1, std::memory_order_release);
+    member_->noteEnded(before + 1);
   }
   // kInvalidUsage when a rank of this process is waited for that no thread can call.
   base::Status lookForThreads();
@@ -123,6 +141,25 @@ class Communicator {
   Communicator(int32_t rank, int32_t nranks, const CommSettings& settings, base::EventFd wake);
   base::Result<const OperationCache::Pointer*> prepared(const Shape& shape);
   base::Result<const OperationCache::Pointer*> prepareNew(const Shape& shape);
+  base::Result<const OperationCache::Pointer*> preparedVector(const Shape& shape,
+                                                              const VectorLayout& layout);
+  // By the first algorithm that can. even: the shape that algorithms are chosen by.
+  base::Result<Prepared> prepareBy(const Shape& shape, const Shape& even,
+                                   const VectorLayout* layout);
+  base::Status runPrepared(const Prepared& prepared, const Call& call, const CallBuffers& buffers,
+                           uint64_t scalarBits);
+  std::shared_ptr<Pending> pendingOf(const Shape& shape);
+  base::Status prepareMessages(const Shape& shape, std::span<const Message> messages,
+                               MessageSet* set);
+  uint64_t nextNumber(plan::Collective collective) {
+    ++calls_;
+    return collective == plan::Collective::kSendReceive ? sequenceNumber_ : ++sequenceNumber_;
+  }
+  // Of an operation that was started inline.
+  base::Status end(Progress progress);
+  // Says, once a collective and on one rank, that OMNES_ALGO could not be followed.
+  void tellFallback(plan::Collective collective, std::string_view algorithm,
+                    const std::string& reason);
   // Waits for the operation under way.
   base::Status drive(Progress progress);
   base::Board* board();
@@ -138,15 +175,20 @@ class Communicator {
   std::unique_ptr<Liveness> liveness_;
   base::WaitPolicy waitPolicy_;
   JobShape job_;
+  uint32_t fallbacksTold_ = 0;  // a bit a collective
   OperationCache cache_;
+  VectorCache vectorCache_;
+  MessageChannels channels_;
+  MessageSet inlineMessages_;
   base::Board ownBoard_{};  // where nobody else can read it
   Execution execution_;
-  uint64_t sequenceNumber_ = 0;  // of the last call
+  uint64_t sequenceNumber_ = 0;  // of the last operation of all ranks
+  uint64_t calls_ = 0;           // those, and sends and receives
   std::atomic<uint64_t> completed_{0};
   std::shared_ptr<Family> family_;
   Family::Member* member_ = nullptr;
   // Of lookForThreads(): when the wait began, how often it has looked.
-  uint64_t lookedFor_ = 0;
+  uint64_t lookedFor_ = 0;  // calls completed then
   base::TimePoint lookStart_;
   uint32_t looks_ = 0;
   std::vector<Operator> operators_;

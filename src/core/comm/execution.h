@@ -22,6 +22,7 @@
 #include "core/comm/liveness.h"
 #include "core/comm/peer_boards.h"
 #include "core/comm/peer_info.h"
+#include "core/exec/message_set.h"
 #include "core/exec/operation.h"
 
 namespace omnes::core {
@@ -35,7 +36,7 @@ class Execution {
     LinkSet* links = nullptr;
     base::Board* board = nullptr;  // the own one
     const std::vector<PeerInfo>* peers = nullptr;
-    const Liveness* liveness = nullptr;
+    Liveness* liveness = nullptr;
     const Failure* failure = nullptr;
   };
 
@@ -47,6 +48,8 @@ class Execution {
   // Runs what can be run at once, then says on the board what this rank has entered.
   Progress start(const Prepared& prepared, const Call& call, const CallBuffers& buffers,
                  uint64_t scalarBits, bool nonTemporal);
+  // The same for messages, which must outlive the run.
+  Progress startMessages(MessageSet* messages, const Call& call, bool nonTemporal);
   Progress poll();
   // Whether the wait may go on: not when the deadline has passed, a peer has called something else
   // or has left, or the communicator has failed.
@@ -59,6 +62,8 @@ class Execution {
   const FlightRecord& record() const { return record_; }
 
   const Call& call() const { return call_; }
+  // Null when it is not messages that are under way.
+  const MessageSet* messages() const { return messages_; }
   // Whether far chunks are better stored past the caches.
   bool peersAreFar() { return operation_.lineLatency().isFar(); }
 
@@ -71,14 +76,45 @@ class Execution {
     base::Deadline until = base::Deadline::never();
   };
 
+  void begin(const Call& call);
+  Progress afterStart(Progress progress);
+  Progress advance() { return messages_ == nullptr ? operation_.advance() : messages_->advance(); }
+  // Sends and receives: no collective.
+  bool isPointToPoint() const {
+    return messages_ != nullptr && call_.shape.collective == plan::Collective::kSendReceive;
+  }
+  int32_t waitingFor() const {
+    return messages_ == nullptr ? operation_.waitingFor() : messages_->waitingFor();
+  }
+  bool waitsFor(int32_t peer) const {
+    return messages_ == nullptr ? operation_.waitingFor() == peer : messages_->waitsFor(peer);
+  }
+  uint64_t stepsDone() const {
+    return messages_ == nullptr ? operation_.stepsDone() : messages_->stepsDone();
+  }
+  uint64_t stepsTotal() const {
+    return messages_ == nullptr ? operation_.stepsTotal() : messages_->stepsTotal();
+  }
+  const OperationFailure& operationFailure() const {
+    return messages_ == nullptr ? operation_.failure() : messages_->failure();
+  }
+  std::string what() const { return isPointToPoint() ? messages_->describe() : describe(call_); }
   Progress pump();
   Progress onFailure(bool ofPump);
   Progress suspect(bool isMismatch, int32_t peer, const char* text);
   base::Status judge(const Suspicion& suspicion) const;
   base::Status lookAt(int32_t peer);
+  // The peer has called the same, but something else before.
+  base::Status disagreedBefore(int32_t peer);
   base::Status lookForLeaver(base::TimePoint now);
+  base::Status lookForLeaver(int32_t peer, base::TimePoint now);
+  // A rank that waits in a collective for this one, which waits for that rank's message.
+  base::Status lookForCircle(int32_t peer, base::TimePoint now);
+  base::Status messageMismatch(const MessageSet::Mismatch& mismatch) const;
   void noteStandstill(base::TimePoint now);
   void askAround(base::TimePoint now);
+  // As far as is known here.
+  bool hasEntered(int32_t peer) const;
   base::Status timeout() const;
   // The peer's board says that it has failed, and no message has come that says why.
   base::Status silentFailureOf(int32_t peer);
@@ -91,13 +127,16 @@ class Execution {
 
   Surroundings in_;
   Operation operation_;
+  MessageSet* messages_ = nullptr;  // null: operation_ runs
   FlightRecord record_;
   Call call_;
   uint64_t fingerprint_ = 0;
+  uint64_t history_ = 0;  // fingerprint of the last operation of all ranks
   bool pumpFailed_ = false;
   // Set at the first look, so that a fast operation reads no clock.
   std::optional<base::Deadline> deadline_;
   std::optional<base::Deadline> graceForMessage_;
+  std::optional<base::Deadline> graceForHistory_;
   std::optional<Suspicion> suspicion_;
   // Since when nothing has moved, as far as looks have shown.
   uint64_t stillAtSteps_ = 0;

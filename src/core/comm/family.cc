@@ -71,18 +71,33 @@ void Family::Member::noteEnqueued(uint64_t sequence) {
 }
 
 Status Family::judge(int32_t rank, uint64_t sequence, base::TimePoint start) const {
+  return judge(
+      rank,
+      [sequence](const Member& member) {
+        // Relaxed: as note().
+        return member.called_.load(std::memory_order_relaxed) < sequence;
+      },
+      start);
+}
+
+Status Family::judgeMessages(int32_t rank, const std::function<bool(int32_t)>& isAwaited,
+                             base::TimePoint start) const {
+  return judge(
+      rank, [&](const Member& member) { return !member.isBusy() && isAwaited(member.rank_); },
+      start);
+}
+
+Status Family::judge(int32_t rank, const IsLate& isLate, base::TimePoint start) const {
   const Member* late = nullptr;
   for (const std::unique_ptr<Member>& member : members_)
-    // Relaxed: as note().
-    if (member->rank_ != rank && member->called_.load(std::memory_order_relaxed) < sequence)
-      late = member.get();
+    if (member->rank_ != rank && isLate(*member)) late = member.get();
   // Relaxed: a callback that has just ended may be taken for one that runs, which only delays us.
   if (late == nullptr || callbacks.load(std::memory_order_relaxed) > 0) return Status::ok();
   const auto others = base::otherTasks();
   if (!others) return Status::ok();
   if (others->count > 0 && !isOnlyMine(*late, start, others->youngestAge)) return Status::ok();
-  // Relaxed: a call of another thread would be seen, had there been another thread.
-  if (late->called_.load(std::memory_order_relaxed) >= sequence) return Status::ok();
+  // A call of another thread would be seen, had there been another thread.
+  if (!isLate(*late)) return Status::ok();
   return Status(Code::kInvalidUsage,
                 "this thread waits in a call of rank " + std::to_string(rank) + " for rank " +
                     std::to_string(late->rank_) +

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,12 +33,23 @@ class Family {
     }
     // A call that its thread did not wait for.
     void noteEnqueued(uint64_t sequence);
+    // Calls begun and ended, sends and receives too. Relaxed: as note().
+    void noteBegun(uint64_t calls) { begun_.store(calls, std::memory_order_relaxed); }
+    void noteEnded(uint64_t calls) { ended_.store(calls, std::memory_order_relaxed); }
 
    private:
     friend class Family;
     const int32_t rank_;
     std::atomic<uint64_t> called_{0};
     std::atomic<uint64_t> user_{kNobody};
+    bool isBusy() const {
+      // Relaxed: as note(). In this order, an end that is missed only makes it look busy.
+      const uint64_t ended = ended_.load(std::memory_order_relaxed);
+      return begun_.load(std::memory_order_relaxed) != ended;
+    }
+
+    std::atomic<uint64_t> begun_{0};
+    std::atomic<uint64_t> ended_{0};
     std::atomic<int64_t> enqueuedAt_{0};  // nanoseconds of the monotonic clock; 0 = never
   };
 
@@ -56,6 +68,10 @@ class Family {
   // over ranks thus have that long.) Reads /proc.
   base::Status judge(int32_t rank, uint64_t sequence, base::TimePoint start) const;
 
+  // The same for one that waits for messages: `isAwaited` says from or to whom.
+  base::Status judgeMessages(int32_t rank, const std::function<bool(int32_t)>& isAwaited,
+                             base::TimePoint start) const;
+
   // Callbacks of streams that have not ended: they may call for any rank.
   static void addCallback();
   static void endCallback();
@@ -70,6 +86,8 @@ class Family {
     return threadNumber;
   }
   static uint64_t nextThreadNumber();
+  using IsLate = std::function<bool(const Member&)>;
+  base::Status judge(int32_t rank, const IsLate& isLate, base::TimePoint start) const;
   bool isOnlyMine(const Member& late, base::TimePoint start, double youngestAge) const;
 
   // Initial-exec: eight bytes of the static block, so that a call needs no look-up for it.

@@ -65,6 +65,27 @@ std::string FlightRecord::text(size_t most) const {
     out += " by " + std::string(entry.algorithm) + (entry.finished ? ", finished" : ", under way");
     sequence = first - 1;
   }
+  return out + messagesText(most);
+}
+
+std::string FlightRecord::messagesText(size_t most) const {
+  std::string out;
+  size_t lines = 0;
+  const uint64_t oldest = messagesBegun_ > kMessagesLength ? messagesBegun_ - kMessagesLength : 0;
+  for (uint64_t i = messagesBegun_; i > oldest && lines < most; ++lines) {
+    const Messages& it = messages_[--i % kMessagesLength];
+    uint64_t times = 1;
+    for (; i > oldest; --i, ++times) {
+      const Messages& before = messages_[(i - 1) % kMessagesLength];
+      if (before.after != it.after || before.bytes != it.bytes || before.sends != it.sends ||
+          before.receives != it.receives || before.finished != it.finished)
+        break;
+    }
+    out += "\n  sends: " + std::to_string(it.sends) + ", receives: " + std::to_string(it.receives) +
+           ", bytes: " + std::to_string(it.bytes) + ", after operation #" +
+           std::to_string(it.after) + (times > 1 ? ", " + std::to_string(times) + " times" : "") +
+           (it.finished ? ", finished" : ", under way");
+  }
   return out;
 }
 

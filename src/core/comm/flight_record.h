@@ -21,6 +21,7 @@ namespace omnes::core {
 class FlightRecord {
  public:
   static constexpr size_t kLength = 256;
+  static constexpr size_t kMessagesLength = 32;
 
   // algorithm: static storage.
   void begin(const Call& call, uint64_t fingerprint, std::string_view algorithm) {
@@ -38,11 +39,16 @@ class FlightRecord {
     last_ = call.sequence;
   }
   void finish() { entries_[last_ % kLength].finished = true; }
+  // Sends and receives, which have no number of their own.
+  void beginMessages(uint32_t sends, uint32_t receives, uint64_t bytes) {
+    messages_[messagesBegun_++ % kMessagesLength] = {last_, bytes, sends, receives, false};
+  }
+  void finishMessages() { messages_[(messagesBegun_ - 1) % kMessagesLength].finished = true; }
 
   // What this rank has entered under that number; empty when it has not yet, or too long ago.
   std::optional<base::BoardEntry> find(uint64_t sequence) const;
   // The newest first, one a line, at most `most`; consecutive equal shapes are folded into one
-  // line.
+  // line. Then sends and receives likewise.
   std::string text(size_t most = kLength) const;
 
  private:
@@ -67,8 +73,20 @@ class FlightRecord {
   // For the thread that writes.
   base::BoardEntry at(uint64_t sequence) const;
 
+  // Of the thread that runs the operations alone.
+  struct Messages {
+    uint64_t after = 0;  // the operation of all ranks before them
+    uint64_t bytes = 0;
+    uint32_t sends = 0;
+    uint32_t receives = 0;
+    bool finished = false;
+  };
+  std::string messagesText(size_t most) const;
+
   std::array<Entry, kLength> entries_;
   uint64_t last_ = 0;
+  std::array<Messages, kMessagesLength> messages_;
+  uint64_t messagesBegun_ = 0;
 };
 
 }  // namespace omnes::core

@@ -18,6 +18,8 @@ using bootstrap::ControlEvent;
 // around.
 constexpr auto kGoodbyeGrace = std::chrono::milliseconds(100);
 constexpr int64_t kSpreadMs = 250;
+// Ranks that had only to give know within a second that others called something else.
+constexpr auto kCompareDelay = std::chrono::milliseconds(300);
 
 }  // namespace
 
@@ -52,7 +54,7 @@ Liveness::~Liveness() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     isEnding_ = true;
-    ids.push_back(controlWatch_);
+    ids.insert(ids.end(), {controlWatch_, compareTimer_});
     for (const Process& process : processes_) ids.insert(ids.end(), {process.watch, process.timer});
   }
   for (const uint64_t id : ids) service_->remove(id);
@@ -139,10 +141,26 @@ void Liveness::takeEvents() {
 }
 
 void Liveness::onEntered(int32_t rank, std::string_view payload) {
-  const Status mismatch = boards_.take(rank, payload);
+  failFor(boards_.take(rank, payload));
+}
+
+void Liveness::failFor(const Status& mismatch) {
   if (mismatch.isOk() || failure_->isSet()) return;
   board_->fail(static_cast<uint32_t>(mismatch.code()));
   fail(mismatch);
+}
+
+void Liveness::startComparing() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  compareTimer_ = service_->callAfter(kCompareDelay, [this] { compareCalls(); });
+}
+
+void Liveness::compareCalls() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (isEnding_) return;
+  // M2: pairs with M1.
+  willCompare_.exchange(false, std::memory_order_acq_rel);
+  failFor(boards_.compare());
 }
 
 void Liveness::onProcessEnd(int64_t pid) {

@@ -46,6 +46,13 @@ class Liveness {
 
   // Any thread. Whether the rank has said goodbye.
   bool hasLeft(int32_t rank) const { return roster_->hasLeft(rank); }
+  // After an operation that may end on this rank before others have begun it: soon the service
+  // thread compares what ranks have entered. The thread that drives.
+  void compareLater() {
+    // M1: pairs with M2: what was entered until now is seen by the comparison that comes.
+    if (!willCompare_.exchange(true, std::memory_order_acq_rel)) [[unlikely]]
+      startComparing();
+  }
   // What the other ranks are doing.
   const PeerBoards& boards() const { return boards_; }
   // Keeps the cause if it is the first, and then tells all other ranks. Any thread.
@@ -65,6 +72,9 @@ class Liveness {
   void onControl();
   void takeEvents();
   void onProcessEnd(int64_t pid);
+  void startComparing();
+  void compareCalls();
+  void failFor(const base::Status& mismatch);
   void onEntered(int32_t rank, std::string_view payload);
   void set(const base::Status& cause);
   // Notes it on the roster.
@@ -77,6 +87,7 @@ class Liveness {
   base::Board* board_;
   Roster* roster_;
   PeerBoards boards_;
+  std::atomic<bool> willCompare_{false};
   std::shared_ptr<Service> service_;
   // Guards what follows. Taken by handlers (which run under the service's lock), so never held
   // while removing a watch from outside.
@@ -84,6 +95,7 @@ class Liveness {
   bool isEnding_ = false;
   std::vector<Process> processes_;
   uint64_t controlWatch_ = 0;
+  uint64_t compareTimer_ = 0;
 };
 
 }  // namespace omnes::core

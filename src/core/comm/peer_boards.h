@@ -4,15 +4,21 @@
 //
 // A stuck rank asks: it says what it has entered itself. Who is asked keeps that, answers once with
 // the same about itself, and compares: if it has entered another call under that number, at
-// whatever time, it knows of a mismatch that the asking rank cannot see.
+// whatever time, it knows of a mismatch that the asking rank cannot see. If the calls agree but
+// their fingerprints do not, ranks disagreed about an operation before that one; then the answer is
+// all that is remembered, and the asking rank finds out which it was.
 //
-// of(), ask() and mismatch() are for the thread that drives the operations, take() for the service
-// thread; both at once.
+// A rank that had only to give (the root of a broadcast) is never stuck, so after such a call the
+// service thread compares: every rank with rank 0, and rank 0 with all.
+//
+// take() and compare() are for the service thread, the others for the thread that drives the
+// operations, too; both at once.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,11 +60,30 @@ class PeerBoards {
   void ask(int32_t rank) const { send(rank, false); }
   // What a rank has sent. An error: the mismatch that it shows.
   base::Status take(int32_t rank, std::string_view payload);
+  // Looks at what all say they have entered, and asks where that is not enough. An error: a
+  // mismatch.
+  base::Status compare() const;
+
+  // What a rank says it has entered, beside what this rank entered under that number.
+  enum class Agreement : uint8_t {
+    kUnknown,  // not entered yet, or too long ago
+    kAgree,
+    kDiffer,
+    kDifferedBefore,  // the calls agree, one before them did not
+  };
+  Agreement compareWith(const base::BoardEntry& theirs) const;
+  // After kDiffer: mismatch() with both sides.
+  base::Status mismatch(int32_t peer, const base::BoardEntry& theirs) const;
+  // After kDifferedBefore, when nobody remembers which.
+  base::Status mismatchBefore(int32_t peer, const std::string& call) const;
   // "rank 0 (...) called `mine` but rank 1 (...) called `theirs`", and what to do.
   base::Status mismatch(int32_t peer, const std::string& mine, const std::string& theirs) const;
 
  private:
   void send(int32_t rank, bool isAnswer) const;
+  void sendEntry(int32_t rank, const base::BoardEntry& entry, bool isAnswer) const;
+  // What this rank has entered of late, oldest first.
+  void sendHistory(int32_t rank) const;
   std::string nameOf(int32_t rank) const { return (*in_.peers)[rank].nameAs(rank); }
 
   const Parts in_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "core/bootstrap/rank_list.h"
 #include "transports/streams.h"
@@ -60,6 +61,15 @@ Result<Placement> place(const std::vector<PeerInfo>& peers, int32_t rank,
 
 bool usesNetwork(const std::vector<PeerInfo>& peers, const std::vector<std::string>& transports) {
   return peers.size() > 1 && (!contains(transports, kSharedMemory) || !checkOneHost(peers).isOk());
+}
+
+plan::Hierarchy hierarchyOf(const std::vector<PeerInfo>& peers) {
+  std::map<std::string_view, int32_t> hosts;
+  plan::Level level;
+  for (const PeerInfo& peer : peers)
+    level.group.push_back(
+        hosts.try_emplace(peer.hostIdentity, static_cast<int32_t>(hosts.size())).first->second);
+  return plan::simplified({static_cast<int32_t>(peers.size()), {std::move(level)}});
 }
 
 std::string describe(const Placement& placement, int32_t rank) {

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "core/comm/peer_info.h"
+#include "plan/hierarchy.h"
 
 namespace omnes::core {
 
@@ -36,6 +37,10 @@ base::Result<Placement> place(const std::vector<PeerInfo>& peers, int32_t rank,
 
 // Whether some ranks are joined by the network. The same on all ranks.
 bool usesNetwork(const std::vector<PeerInfo>& peers, const std::vector<std::string>& transports);
+
+// The ranks of a host as a group, simplified: no level when all share one host, or no two do. By
+// who shares a host even when nobody may share memory, as for slots. The same on all ranks.
+plan::Hierarchy hierarchyOf(const std::vector<PeerInfo>& peers);
 
 // "ranks 0, 1 by shm, ranks 2-4 by tcp"
 std::string describe(const Placement& placement, int32_t rank);

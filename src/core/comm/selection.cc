@@ -1,6 +1,7 @@
 #include "core/comm/selection.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace omnes::core {
 namespace {
@@ -8,70 +9,155 @@ namespace {
 using algorithms::Algorithm;
 using base::Code;
 using base::Status;
+using plan::Collective;
 
 // Up to here every rank reads all contributions itself: one synchronisation instead of two, for (n
 // - 1) times the reading. The slots of the exchange stream end here, too.
 constexpr uint64_t kOneShotBytes = 16 << 10;
-constexpr uint64_t kOneShotTotalBytes = 64 << 10;
+constexpr uint64_t kOneShotTotalBytes = 256 << 10;
+// From here on (bytes of a whole vector, of all blocks) what joins the hosts is the bottleneck, and
+// a plan that sends everything over it once is worth its additional steps.
+constexpr uint64_t kHierarchicalBytes = 64 << 10;
+// Up to here a block is so short that the messages of an all-to-all count, not their bytes.
+constexpr uint64_t kShortBlockBytes = 4 << 10;
+// From here on the bytes that a root sends or takes count, not its messages.
+constexpr uint64_t kLongRootedBytes = 128 << 10;
+// With more ranks than this, direct messages between all of them cost more than their bytes; with
+// more than a few, those of one root.
+constexpr int32_t kManyRanks = 16;
+constexpr int32_t kFewRanks = 4;
 
-// Algorithms whose sums run over the ranks in order, rounded once: the same bits whichever of them
-// is chosen.
-bool addsInRankOrder(std::string_view name) {
-  return name == "oneshot" || name == "direct" || name == "linear";
+bool addsAsWished(const SelectionRules& rules, const Algorithm& algorithm) {
+  return !rules.deterministic || !plan::isReduction(algorithm.collective) ||
+         algorithm.addsInRankOrder;
 }
 
-std::string validNames() {
+// The bytes of all blocks together.
+uint64_t wholeBytes(const Shape& shape, int32_t nranks) {
+  const uint64_t bytes = shape.count * base::sizeOf(shape.type);
+  switch (shape.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+    case Collective::kBroadcast: return bytes;
+    default: return bytes * static_cast<uint64_t>(nranks);
+  }
+}
+
+// Up to kOneShotBytes, where it is about a round or two.
+void preferForShort(const JobShape& job, std::vector<std::string_view>* names) {
+  // Each message over the network is work for both ends, and ranks that take turns do all of it one
+  // after the other: then the fewest messages win, though they take a hop more. The bits are the
+  // same.
+  if (job.usesNetwork && job.sharesCores && job.nranks > 2) names->push_back("linear");
+  names->push_back("oneshot");
+}
+
+// From one rank to all, or from all to one. Within a host a multicast costs the root one write, and
+// taking n contributions is one pass over them.
+void preferForRooted(const Shape& shape, const JobShape& job,
+                     std::vector<std::string_view>* names) {
+  const bool isLong = wholeBytes(shape, job.nranks) >= kLongRootedBytes;
+  const bool isWhole =
+      shape.collective == Collective::kBroadcast || shape.collective == Collective::kReduce;
+  if (isWhole && isLong && job.nranks > 2) {
+    if (shape.collective == Collective::kReduce) names->push_back("reduce_scatter_gather");
+    if (job.usesNetwork) names->push_back("scatter_allgather");
+  }
+  const int32_t few = isWhole ? kFewRanks : kManyRanks;
+  if (job.usesNetwork && !isLong && job.nranks > few) names->push_back("knomial4");
+}
+
+// Names in the order of preference. Not all of them need exist for the collective; what exists and
+// is not named comes after them.
+std::vector<std::string_view> preferences(const Shape& shape, const JobShape& job) {
   std::vector<std::string_view> names;
+  const uint64_t bytes = shape.count * base::sizeOf(shape.type);
+  const uint64_t whole = wholeBytes(shape, job.nranks);
+  const bool hasHosts = job.usesNetwork && !job.hierarchy.levels.empty();
+  if (plan::hasRoot(shape.collective)) {
+    preferForRooted(shape, job, &names);
+  } else if (shape.collective == Collective::kAllToAll) {
+    if (hasHosts && bytes <= kShortBlockBytes) names.push_back("hierarchical");
+  } else {
+    if (bytes <= kOneShotBytes && bytes * static_cast<uint64_t>(job.nranks) <= kOneShotTotalBytes)
+      preferForShort(job, &names);
+    if (hasHosts && whole >= kHierarchicalBytes) names.push_back("hierarchical");
+    if (job.usesNetwork && job.nranks > kManyRanks) {
+      names.push_back("circulant");
+      names.push_back("dissemination");
+    }
+  }
+  for (const std::string_view name : {"direct", "circulant", "ring", "recursive_doubling"})
+    names.push_back(name);
+  return names;
+}
+
+// All algorithms of the collective, best first.
+std::vector<const Algorithm*> ranked(const Shape& shape, const JobShape& job) {
+  std::vector<const Algorithm*> out;
+  const auto add = [&](const Algorithm* algorithm) {
+    if (algorithm != nullptr && std::find(out.begin(), out.end(), algorithm) == out.end() &&
+        algorithm->supports(job.request(0, shape.root)))
+      out.push_back(algorithm);
+  };
+  for (const std::string_view name : preferences(shape, job))
+    add(algorithms::find(shape.collective, name));
   for (const Algorithm& algorithm : algorithms::all())
-    if (std::find(names.begin(), names.end(), algorithm.name) == names.end())
-      names.push_back(algorithm.name);
-  std::string out;
-  for (const std::string_view name : names) out.append(out.empty() ? "" : ", ").append(name);
+    if (algorithm.collective == shape.collective) add(&algorithm);
   return out;
 }
 
 }  // namespace
 
 Status checkRules(const SelectionRules& rules) {
-  if (rules.forced.empty()) return Status::ok();
-  const auto all = algorithms::all();
-  const bool known = std::any_of(all.begin(), all.end(),
-                                 [&](const Algorithm& a) { return a.name == rules.forced; });
-  if (!known)
-    return Status(Code::kInvalidArgument,
-                  "OMNES_ALGO \"" + rules.forced + "\" is no algorithm; valid: " + validNames());
-  if (rules.deterministic && !addsInRankOrder(rules.forced) && rules.forced != "dissemination")
-    return Status(Code::kInvalidUsage,
-                  "OMNES_ALGO \"" + rules.forced +
-                      "\" adds in an order of its own; unset it or the deterministic setting");
+  if (!rules.deterministic) return Status::ok();
+  for (const Collective collective :
+       {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter}) {
+    const AlgorithmChoice::List* list = rules.choice.of(collective);
+    if (list == nullptr) continue;
+    const auto named = list->algorithmsOf(collective);
+    const bool isAny = std::any_of(named.begin(), named.end(), [](const Algorithm* algorithm) {
+      return algorithm->addsInRankOrder;
+    });
+    if (!list->excludes && !named.empty() && !isAny)
+      return Status(Code::kInvalidUsage, "OMNES_ALGO \"" + list->text() + "\" for " +
+                                             plan::nameOf(collective) +
+                                             " adds in an order of its own; unset it or the "
+                                             "deterministic setting");
+  }
   return Status::ok();
 }
 
-std::vector<const Algorithm*> candidates(const SelectionRules& rules, const Shape& shape,
-                                         const JobShape& job) {
-  std::vector<std::string_view> names;
-  if (!rules.forced.empty()) names.push_back(rules.forced);
-  const uint64_t bytes = shape.count * base::sizeOf(shape.type);
-  if (bytes <= kOneShotBytes &&
-      bytes * static_cast<uint64_t>(job.nranks) <= kOneShotTotalBytes * 4) {
-    // Each message over the network is work for both ends, and ranks that take turns do all of it
-    // one after the other: then the fewest messages win, though they take a hop more. The bits are
-    // the same.
-    if (job.usesNetwork && job.sharesCores && job.nranks > 2) names.push_back("linear");
-    names.push_back("oneshot");
+Candidates candidates(const SelectionRules& rules, const Shape& shape, const JobShape& job) {
+  std::vector<const Algorithm*> usable = ranked(shape, job);
+  std::erase_if(usable,
+                [&](const Algorithm* algorithm) { return !addsAsWished(rules, *algorithm); });
+  Candidates out;
+  out.asked = usable.size();
+  out.algorithms = usable;
+  const AlgorithmChoice::List* list = rules.choice.of(shape.collective);
+  if (list == nullptr) return out;
+
+  const auto named = list->algorithmsOf(shape.collective);
+  const auto isIn = [](const std::vector<const Algorithm*>& algorithms, const Algorithm* one) {
+    return std::find(algorithms.begin(), algorithms.end(), one) != algorithms.end();
+  };
+  out.algorithms.clear();
+  if (list->excludes) {
+    for (const Algorithm* algorithm : usable)
+      if (!isIn(named, algorithm)) out.algorithms.push_back(algorithm);
+  } else {
+    for (const Algorithm* algorithm : named)
+      if (isIn(usable, algorithm)) out.algorithms.push_back(algorithm);
   }
-  for (const std::string_view name :
-       {"direct", "circulant", "ring", "recursive_doubling", "dissemination"})
-    if (!rules.deterministic || addsInRankOrder(name) ||
-        shape.collective == plan::Collective::kBarrier)
-      names.push_back(name);
-  std::vector<const Algorithm*> out;
-  for (const std::string_view name : names) {
-    const Algorithm* algorithm = algorithms::find(shape.collective, name);
-    if (algorithm != nullptr && std::find(out.begin(), out.end(), algorithm) == out.end() &&
-        algorithm->supports({.rank = 0, .nranks = job.nranks, .root = shape.root}))
-      out.push_back(algorithm);
-  }
+  out.asked = out.algorithms.size();
+  if (out.asked == 0 || (!list->excludes && out.asked < list->names.size()))
+    out.refused = "OMNES_ALGO \"" + list->text() + "\" " +
+                  (out.asked == 0 ? "leaves nothing" : "is not all there is") + " for " +
+                  plan::nameOf(shape.collective) + " by " + std::to_string(job.nranks) +
+                  " ranks; it has " + namesOfAlgorithms(shape.collective);
+  for (const Algorithm* algorithm : usable)
+    if (!isIn(out.algorithms, algorithm)) out.algorithms.push_back(algorithm);
   return out;
 }
 

@@ -69,8 +69,11 @@ Progress Sequence::advanceFirst(Pending* pending) {
     progress = execution.poll();
   } else {
     pending->hasBegun_ = true;
-    progress = execution.start(*pending->prepared, pending->call, pending->buffers,
-                               pending->scalarBits, owner_->storesNonTemporally());
+    progress = pending->messages != nullptr
+                   ? execution.startMessages(pending->messages.get(), pending->call,
+                                             owner_->storesNonTemporally())
+                   : execution.start(*pending->prepared, pending->call, pending->buffers,
+                                     pending->scalarBits, owner_->storesNonTemporally());
   }
   if (progress == Progress::kDone) execution.finish();
   if (progress == Progress::kFailed) owner_->fail(execution.failure());

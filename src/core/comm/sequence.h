@@ -26,6 +26,7 @@
 #include "base/status.h"
 #include "base/wait.h"
 #include "core/comm/call.h"
+#include "core/exec/message_set.h"
 #include "core/exec/operation.h"
 
 namespace omnes::core {
@@ -36,7 +37,8 @@ class Sequence;
 // One operation that has been called and is not done.
 struct Pending {
   std::shared_ptr<Sequence> sequence;
-  std::shared_ptr<const Prepared> prepared;
+  std::shared_ptr<const Prepared> prepared;  // null: messages
+  std::unique_ptr<MessageSet> messages;
   Call call;
   CallBuffers buffers;
   uint64_t scalarBits = 0;

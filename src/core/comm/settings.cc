@@ -50,7 +50,9 @@ Result<CommSettings> CommSettings::from(const base::Config& config, const CommRe
   if (out.timeoutMs < 0 || out.initTimeoutMs < 0)
     return Status(Code::kInvalidArgument,
                   "timeoutMs and initTimeoutMs must not be negative; 0 means no deadline");
-  out.rules.forced = base::toLower(config.algo.isSet ? config.algo.value : request.algo);
+  OMNES_ASSIGN_OR_RETURN(
+      out.rules.choice,
+      AlgorithmChoice::parse(config.algo.isSet ? config.algo.value : request.algo));
   out.rules.deterministic = choose(config.deterministic, request.deterministic);
   OMNES_RETURN_IF_ERROR(checkRules(out.rules));
   OMNES_ASSIGN_OR_RETURN(
@@ -80,7 +82,7 @@ CommSettings CommSettings::withTimeLeft(base::Deadline deadline, const base::Clo
 std::string CommSettings::agreedText() const {
   std::string allowed;
   for (const std::string& name : transports) allowed += (allowed.empty() ? "" : ",") + name;
-  return "OMNES_ALGO=" + rules.forced +
+  return "OMNES_ALGO=" + rules.choice.text() +
          "\nOMNES_DETERMINISTIC=" + (rules.deterministic ? "1" : "0") +
          "\nOMNES_SLOT_BYTES=" + std::to_string(slotBytes) + "\nOMNES_TRANSPORTS=" + allowed +
          "\nOMNES_TCP_SOCKETS=" + std::to_string(tcpSockets) + "\n" +

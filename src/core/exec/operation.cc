@@ -85,6 +85,7 @@ void Operation::start(const Prepared& prepared, const CallBuffers& buffers, uint
   fingerprint_ = fingerprint;
   nonTemporal_ = nonTemporal;
   nonTemporalOutput_ = prepared.shape.count * prepared.elementBytes >= kNonTemporalOutputBytes;
+  isUneven_ = !prepared.extentElements.empty();
   failure_ = {};
   stepsDone_ = 0;
   stepsTotal_ = 0;
@@ -131,8 +132,14 @@ Progress Operation::advanceLane(size_t laneIndex) {
       const PreparedStep& step = lane.steps[cursor.step];
       if (cursor.wave < step.delay || cursor.wave - step.delay >= lane.slices) continue;
       const uint64_t laneSlice = cursor.wave - step.delay;
-      const int table = laneSlice * lanes + laneIndex + 1 == prepared_->slices ? 1 : 0;
-      const Readiness ready = readiness<Links>(step, table, &cursor);
+      int table = laneSlice * lanes + laneIndex + 1 == prepared_->slices ? 1 : 0;
+      chunkElements_ = step.chunkElements[table];
+      if (isUneven_) [[unlikely]] {
+        table = 0;
+        sliceStart_ = (laneSlice * lanes + laneIndex) * prepared_->sliceElements;
+        chunkElements_ = chunkElementsLeft(step);
+      }
+      const Readiness ready = readiness<Links>(step, &cursor);
       if (ready == Readiness::kFailed) return Progress::kFailed;
       if (ready == Readiness::kNotReady) return Progress::kStuck;
       run<Links>(step, laneIndex, laneSlice, table);
@@ -147,11 +154,22 @@ Progress Operation::advanceLane(size_t laneIndex) {
   return Progress::kDone;
 }
 
-size_t Operation::operandBytes(const PreparedOperand& operand, const PreparedStep& step,
-                               int table) const {
+uint64_t Operation::elementsLeft(const PreparedPiece& piece) const {
+  const uint64_t length = prepared_->extentElements[piece.extent];
+  return length > sliceStart_ ? std::min(length - sliceStart_, prepared_->sliceElements) : 0;
+}
+
+uint64_t Operation::chunkElementsLeft(const PreparedStep& step) const {
+  uint64_t sum = 0;
+  for (uint32_t p = 0; p < step.pieces; ++p)
+    sum += elementsLeft(prepared_->pieces[step.firstPiece + p]);
+  return sum;
+}
+
+size_t Operation::operandBytes(const PreparedOperand& operand) const {
   const size_t width =
       operand.mark == kernels::Mark::kInput ? prepared_->elementBytes : prepared_->wireBytes;
-  return step.chunkElements[table] * width;
+  return chunkElements_ * width;
 }
 
 uint64_t Operation::chunkFingerprint(size_t bytes) const {
@@ -159,12 +177,12 @@ uint64_t Operation::chunkFingerprint(size_t bytes) const {
 }
 
 template <class Links>
-Operation::Readiness Operation::readiness(const PreparedStep& step, int table, Cursor* cursor) {
+Operation::Readiness Operation::readiness(const PreparedStep& step, Cursor* cursor) {
   const uint32_t operands = step.sources + step.sinks;
   for (; cursor->ready < operands; ++cursor->ready) {
     const PreparedOperand& operand = prepared_->operands[step.firstOperand + cursor->ready];
     if (!operand.isLink) continue;
-    const size_t bytes = operandBytes(operand, step, table);
+    const size_t bytes = operandBytes(operand);
     Outcome outcome;
     if (cursor->ready < step.sources) {
       Chunk chunk;
@@ -198,7 +216,7 @@ void Operation::run(const PreparedStep& step, size_t lane, uint64_t laneSlice, i
   // Publish before giving slots back: others wait for the former.
   for (uint32_t i = step.sources; i < step.sources + step.sinks; ++i) {
     if (!operands[i].isLink) continue;
-    const size_t bytes = operandBytes(operands[i], step, table);
+    const size_t bytes = operandBytes(operands[i]);
     if (step.kind == Step::Kind::kSignal) Links::slot(operands[i].link, 0);
     Links::commit(operands[i].link, bytes, chunkFingerprint(bytes));
   }
@@ -208,13 +226,13 @@ void Operation::run(const PreparedStep& step, size_t lane, uint64_t laneSlice, i
 
 // Finds where the operands' bytes start: a slot, or the space of a slice.
 template <class Links>
-void Operation::bindOperands(const PreparedStep& step, size_t lane, uint64_t laneSlice, int table) {
+void Operation::bindOperands(const PreparedStep& step, size_t lane, uint64_t laneSlice) {
   const uint64_t slice = laneSlice * prepared_->lanes.size() + lane;
   const uint64_t moved = slice * prepared_->sliceElements;
   for (uint32_t i = 0; i < step.sources + step.sinks; ++i) {
     const PreparedOperand& operand = prepared_->operands[step.firstOperand + i];
     if (operand.isLink) {
-      const size_t bytes = operandBytes(operand, step, table);
+      const size_t bytes = operandBytes(operand);
       if (i < step.sources) {
         Links::peek(operand.link, bytes, &chunks_[i]);
         bases_[i] = chunks_[i].data;
@@ -244,8 +262,9 @@ void Operation::bindOperands(const PreparedStep& step, size_t lane, uint64_t lan
 
 template <class Links>
 void Operation::move(const PreparedStep& step, size_t lane, uint64_t laneSlice, int table) {
-  bindOperands<Links>(step, lane, laneSlice, table);
+  bindOperands<Links>(step, lane, laneSlice);
   const PreparedOperand* operands = prepared_->operands.data() + step.firstOperand;
+  uint64_t before = 0;  // elements of the pieces before, in V forms
   const auto at = [&](uint32_t i, const PreparedPiece& piece) {
     // Scratch is laid out in wire elements whatever it holds, so that offsets do not depend on
     // marks.
@@ -253,11 +272,14 @@ void Operation::move(const PreparedStep& step, size_t lane, uint64_t laneSlice, 
                           (operands[i].isLink || operands[i].space != Space::kScratch))
                              ? prepared_->elementBytes
                              : prepared_->wireBytes;
-    return bases_[i] + prepared_->offsets[piece.firstOffset + 2 * i + table] * width;
+    const uint64_t offset = isUneven_ && operands[i].isLink
+                                ? before
+                                : prepared_->offsets[piece.firstOffset + 2 * i + table];
+    return bases_[i] + offset * width;
   };
   for (uint32_t p = 0; p < step.pieces; ++p) {
     const PreparedPiece& piece = prepared_->pieces[step.firstPiece + p];
-    const uint64_t elements = piece.elements[table];
+    const uint64_t elements = isUneven_ ? elementsLeft(piece) : piece.elements[table];
     if (elements == 0) continue;
     for (uint32_t i = 0; i < step.sources; ++i) sources_[i] = {at(i, piece), operands[i].mark};
     for (uint32_t k = 0; k < step.sinks; ++k) {
@@ -270,13 +292,14 @@ void Operation::move(const PreparedStep& step, size_t lane, uint64_t laneSlice, 
     if (step.op == plan::Op::kReduce) {
       prepared_->reduce(reduction_, sources_.data(), step.sources, sinks_.data(), step.sinks,
                         elements);
-      continue;
+    } else {
+      const size_t width = operands[0].mark == kernels::Mark::kInput ? prepared_->elementBytes
+                                                                     : prepared_->wireBytes;
+      for (uint32_t k = 0; k < step.sinks; ++k)
+        if (sinks_[k].data != sources_[0].data)
+          kernels::copy(sinks_[k].data, sources_[0].data, elements * width, sinks_[k].nonTemporal);
     }
-    const size_t width =
-        operands[0].mark == kernels::Mark::kInput ? prepared_->elementBytes : prepared_->wireBytes;
-    for (uint32_t k = 0; k < step.sinks; ++k)
-      if (sinks_[k].data != sources_[0].data)
-        kernels::copy(sinks_[k].data, sources_[0].data, elements * width, sinks_[k].nonTemporal);
+    before += elements;
   }
 }
 

@@ -77,15 +77,19 @@ class Operation {
   }
   enum class Readiness : uint8_t { kReady, kNotReady, kFailed };
   template <class Links>
-  Readiness readiness(const PreparedStep& step, int table, Cursor* cursor);
+  Readiness readiness(const PreparedStep& step, Cursor* cursor);
   Readiness failWith(transports::Outcome outcome, const PreparedOperand& operand);
   template <class Links>
   void run(const PreparedStep& step, size_t lane, uint64_t laneSlice, int table);
   template <class Links>
   void move(const PreparedStep& step, size_t lane, uint64_t laneSlice, int table);
   template <class Links>
-  void bindOperands(const PreparedStep& step, size_t lane, uint64_t laneSlice, int table);
-  size_t operandBytes(const PreparedOperand& operand, const PreparedStep& step, int table) const;
+  void bindOperands(const PreparedStep& step, size_t lane, uint64_t laneSlice);
+  // Of a link operand of the step under way.
+  size_t operandBytes(const PreparedOperand& operand) const;
+  // V forms: what is left of the piece in the slice under way; of all pieces of the step.
+  uint64_t elementsLeft(const PreparedPiece& piece) const;
+  uint64_t chunkElementsLeft(const PreparedStep& step) const;
   uint64_t chunkFingerprint(size_t bytes) const;
 
   const Prepared* prepared_ = nullptr;
@@ -95,6 +99,10 @@ class Operation {
   uint64_t fingerprint_ = 0;
   bool nonTemporal_ = false;  // for links, when the chunk is long enough
   bool nonTemporalOutput_ = false;
+  bool isUneven_ = false;  // V form
+  // Of the step under way.
+  uint64_t chunkElements_ = 0;
+  uint64_t sliceStart_ = 0;  // elements; V forms only
   uint64_t stepsDone_ = 0;
   uint64_t stepsTotal_ = 0;
   OperationFailure failure_;

@@ -39,8 +39,10 @@ struct Cutting {
 
 class Preparer {
  public:
-  Preparer(const plan::Plan& plan, const Shape& shape, const LinkLookup& links)
-      : plan_(plan), links_(links) {
+  Preparer(const plan::Plan& plan, const Shape& shape, const LinkLookup& links,
+           const VectorLayout* layout)
+      : plan_(plan), links_(links), layout_(layout) {
+    if (layout != nullptr) out_.extentElements.assign(layout->counts.begin(), layout->counts.end());
     out_.shape = shape;
     out_.rank = plan.rank;
     out_.elementBytes = base::sizeOf(shape.type);
@@ -115,7 +117,14 @@ class Preparer {
   // Chooses the slice and cuts it. A function of agreed inputs only: count, type, op, plan-wide
   // numbers, slot sizes. Extents are whole cache lines unless the slots are too small for that.
   Status cut() {
-    const uint64_t count = out_.shape.count;
+    if (layout_ != nullptr &&
+        (!isOuter() || static_cast<size_t>(plan_.blocks) != layout_->counts.size()))
+      return Status(Code::kNotSupported,
+                    "algorithm " + plan_.algorithm + " has other blocks than one a rank");
+    // The longest block decides how many slices there are.
+    const uint64_t count = layout_ == nullptr
+                               ? out_.shape.count
+                               : *std::max_element(layout_->counts.begin(), layout_->counts.end());
     const uint64_t blocks = static_cast<uint64_t>(std::max(plan_.blocks, 1));
     const uint64_t perExtent = isOuter() ? count : ceilDiv(count, blocks);
     uint64_t most = UINT64_MAX;  // elements of an extent that the largest chunk leaves room for
@@ -296,6 +305,8 @@ class Preparer {
     PreparedPiece piece{};
     piece.firstOffset = static_cast<uint32_t>(out_.offsets.size());
     const int32_t m = static_cast<int32_t>(modulus(slice));
+    piece.extent = static_cast<uint32_t>(
+        plan::extentOf(plan_, slice.space, plan::valueOf(slice.run, begin, iteration, m)));
     for (int table = 0; table < 2; ++table) {
       for (int32_t k = begin; k < end; ++k) {
         const int32_t block = plan::valueOf(slice.run, k, iteration, m);
@@ -322,12 +333,18 @@ class Preparer {
       return block / blocks * cutting_.offset[0][blocks] + cutting_.offset[table][block % blocks];
     }
     if (!isOuter()) return cutting_.offset[table][block];
+    if (layout_ != nullptr) {
+      const bool hasAll =
+          (space == Space::kOutput) == (plan_.collective == plan::Collective::kAllGather);
+      return hasAll ? layout_->displacements[block] : 0;
+    }
     return static_cast<uint64_t>(block) *
            out_.shape.count;  // a space of one block has only block 0
   }
 
   const plan::Plan& plan_;
   const LinkLookup& links_;
+  const VectorLayout* layout_;
   Prepared out_;
   Cutting cutting_;
   size_t smallestSlot_ = SIZE_MAX;
@@ -337,8 +354,9 @@ class Preparer {
 
 }  // namespace
 
-Result<Prepared> prepare(const plan::Plan& plan, const Shape& shape, const LinkLookup& links) {
-  return Preparer(plan, shape, links).run();
+Result<Prepared> prepare(const plan::Plan& plan, const Shape& shape, const LinkLookup& links,
+                         const VectorLayout* layout) {
+  return Preparer(plan, shape, links, layout).run();
 }
 
 BufferBytes bufferBytes(const Shape& shape, int32_t rank, int32_t nranks) {

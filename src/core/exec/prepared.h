@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -30,6 +31,14 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
+// Of a collective whose blocks have lengths of their own (its V form): by rank, in elements, the
+// length of the block and where it lies in the buffer that has all blocks. Blocks do not overlap
+// there; what lies between them is left alone.
+struct VectorLayout {
+  std::span<const uint64_t> counts;
+  std::span<const uint64_t> displacements;
+};
+
 struct PreparedOperand {
   bool isLink = false;
   plan::Space space = plan::Space::kInput;  // slices
@@ -44,6 +53,7 @@ struct PreparedOperand {
 struct PreparedPiece {
   uint64_t elements[2];
   uint32_t firstOffset;
+  uint32_t extent;  // of its first block
 };
 
 struct PreparedStep {
@@ -82,6 +92,10 @@ struct Prepared {
   std::vector<PreparedOperand> operands;
   std::vector<PreparedPiece> pieces;
   std::vector<uint64_t> offsets;  // pairs {full, last}
+  // V forms: the length of every extent. Each piece is then one extent, of which a slice holds what
+  // is left of it, at most sliceElements; the numbers in pieces and chunks are the most, and of the
+  // offsets only the first of a pair counts, and for links none.
+  std::vector<uint64_t> extentElements;
 
   size_t scratchBytes() const {
     return lanes.size() * scratchCopies * scratchCopyElements * wireBytes;
@@ -90,9 +104,11 @@ struct Prepared {
 
 using LinkLookup = std::function<base::Result<LinkList>(const transports::LinkShape&)>;
 
+// layout: for V forms, whose plan is that of the collective with even blocks; else null.
 // Fails with kNotSupported when the links have fewer credits than the plan needs or the plan is too
 // long to unroll.
-base::Result<Prepared> prepare(const plan::Plan& plan, const Shape& shape, const LinkLookup& links);
+base::Result<Prepared> prepare(const plan::Plan& plan, const Shape& shape, const LinkLookup& links,
+                               const VectorLayout* layout = nullptr);
 
 // Total bytes of the buffers of a call, for limits and messages: {send, recv}.
 struct BufferBytes {

@@ -13,6 +13,33 @@ namespace {
 int big(const Rank& rank) { return loop(rank, kBigCount); }
 int small(const Rank& rank) { return loop(rank, 2); }
 
+// One message round the ring, in a group in any case.
+omnesResult_t passOn(const Rank& rank, const Buffer& out, const Buffer& in, size_t count) {
+  const omnesStream_t stream = rank.way == Way::kStream ? rank.stream : nullptr;
+  const int next = (rank.rank + 1) % rank.nranks;
+  const int last = (rank.rank + rank.nranks - 1) % rank.nranks;
+  omnesResult_t result = omnesGroupStart();
+  if (result == omnesSuccess)
+    result = omnesSend(out.data(), count, omnesFloat32, next, rank.comm, stream);
+  if (result == omnesSuccess)
+    result = omnesRecv(in.data(), count, omnesFloat32, last, rank.comm, stream);
+  const omnesResult_t end = omnesGroupEnd();
+  if (result == omnesSuccess) result = end;
+  if (result != omnesSuccess || stream == nullptr) return result;
+  return omnesStreamSynchronize(stream);
+}
+
+// Until one fails.
+int messagesOf(const Rank& rank, size_t count) {
+  const Buffer out(count), in(count);
+  omnesResult_t result = passOn(rank, out, in, count);
+  say("running");
+  while (result == omnesSuccess) result = passOn(rank, out, in, count);
+  return report(rank, result);
+}
+int messages(const Rank& rank) { return messagesOf(rank, kBigCount); }
+int smallMessages(const Rank& rank) { return messagesOf(rank, 2); }
+
 // The last rank joins and then never calls.
 int absent(const Rank& rank) {
   const Buffer in(1000), out(1000);
@@ -60,9 +87,50 @@ const char* checked(const Rank& rank, size_t count, omnesResult_t* result) {
   return "all sums are right";
 }
 
+// The collectives with a root, from and to every rank, and an all-to-all; what rank s has for rank
+// d begins with 100 * s + d.
+const char* checkedWithRoots(const Rank& rank, size_t count, omnesResult_t* result) {
+  const auto n = static_cast<size_t>(rank.nranks);
+  const auto value = [](int from, int to) { return 100 * from + to; };
+  std::vector<int> mine(n * count), all(n * count), block(count);
+  for (size_t i = 0; i < mine.size(); ++i)
+    mine[i] = value(rank.rank, static_cast<int>(i / count)) + static_cast<int>(i % count) * 10000;
+  const auto begins = [&](const std::vector<int>& data, size_t at, int first) {
+    return data[at] == first && data[at + count - 1] == first + static_cast<int>(count - 1) * 10000;
+  };
+  bool isRight = true;
+  for (int root = 0; root < rank.nranks && *result == omnesSuccess; ++root) {
+    const omnesComm_t comm = rank.comm;
+    const bool isRoot = rank.rank == root;
+    *result = omnesScatter(mine.data(), block.data(), count, omnesInt32, root, comm, nullptr);
+    isRight = isRight && begins(block, 0, value(root, rank.rank));
+    if (*result == omnesSuccess)
+      *result = omnesGather(block.data(), isRoot ? all.data() : nullptr, count, omnesInt32, root,
+                            comm, nullptr);
+    for (int r = 0; isRoot && r < rank.nranks; ++r)
+      isRight = isRight && begins(all, static_cast<size_t>(r) * count, value(root, r));
+    if (*result == omnesSuccess)
+      *result = omnesBcast(block.data(), count, omnesInt32, root, comm, nullptr);
+    isRight = isRight && begins(block, 0, value(root, root));
+    if (*result == omnesSuccess)
+      *result = omnesReduce(block.data(), isRoot ? block.data() : nullptr, count, omnesInt32,
+                            omnesMax, root, comm, nullptr);
+    isRight = isRight && begins(block, 0, value(root, root));
+  }
+  if (*result == omnesSuccess)
+    *result = omnesAlltoAll(mine.data(), all.data(), count, omnesInt32, rank.comm, nullptr);
+  for (int r = 0; r < rank.nranks; ++r)
+    isRight = isRight && begins(all, static_cast<size_t>(r) * count, value(r, rank.rank));
+  if (*result != omnesSuccess) return omnesGetLastError(rank.comm);
+  if (!isRight) *result = omnesInternalError;
+  return isRight ? "all blocks are right" : "a block is wrong";
+}
+
 int few(const Rank& rank) {
   omnesResult_t result = omnesSuccess;
   const char* text = "";
+  for (const size_t count : {size_t{1}, size_t{1000}, size_t{50000}})
+    if (result == omnesSuccess) text = checkedWithRoots(rank, count, &result);
   for (const size_t count : {size_t{1}, size_t{1000}, size_t{1} << 20})
     if (result == omnesSuccess) text = checked(rank, count, &result);
   return report(result, text);
@@ -142,6 +210,8 @@ int threeMeetings(const Rank& rank) {
 std::span<const Scenario> callScenarios() {
   static constexpr Scenario kTable[] = {{"loop", big},
                                         {"loop-small", small},
+                                        {"messages", messages},
+                                        {"messages-small", smallMessages},
                                         {"absent", absent},
                                         {"leave", leave, End::kKeeps},
                                         {"few", few},
