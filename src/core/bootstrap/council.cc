@@ -9,9 +9,8 @@
 #include <set>
 
 #include "core/bootstrap/acceptor.h"
+#include "core/bootstrap/council_lines.h"
 #include "core/bootstrap/frame.h"
-#include "core/bootstrap/keep_alive.h"
-#include "core/bootstrap/outgoing_link.h"
 #include "core/bootstrap/rank_list.h"
 #include "core/bootstrap/socket_address.h"
 
@@ -25,10 +24,6 @@ using base::Result;
 using base::Status;
 using base::TimePoint;
 
-// Listeners live as long as their ranks, so a refusal is soon believed.
-constexpr Duration kRefusalGrace = std::chrono::milliseconds(100);
-// A host that does not even refuse; as long as a silent connection is taken for a living one.
-constexpr Duration kUnreachableLimit = std::chrono::seconds(10);
 // Who comes within this is not knocked for: where a death is to be found out, and elsewhere.
 constexpr Duration kKnockAfterDeath = std::chrono::milliseconds(10);
 constexpr Duration kKnockElse = std::chrono::milliseconds(500);
@@ -54,49 +49,6 @@ Deadline withGrace(Deadline deadline, const base::Clock& clock) {
   return Deadline::afterMs(clock, left);
 }
 
-// A proven connection, of either direction.
-struct Line {
-  explicit Line(base::UniqueFd socket) : fd(std::move(socket)), keepAlive(fd.get()) {}
-
-  void send(SharedFrame frame) {
-    writer.push(std::move(frame));
-    (void)writer.flush(fd.get());  // a lost connection is found when it is read
-  }
-  short events() const {
-    return static_cast<short>(writer.isEmpty() ? POLLIN : (POLLIN | POLLOUT));
-  }
-
-  base::UniqueFd fd;
-  KeepAlive keepAlive;
-  FrameReader reader;
-  FrameWriter writer;
-};
-
-struct Guest {
-  Line line;
-  std::optional<std::string> blob;  // once it has reported
-};
-
-// A connection to a rank: being made, or made.
-struct Call {
-  Call(const CouncilParty& party, uint32_t to, LinkKind kind, const SocketAddress& address,
-       TimePoint now)
-      : link(party.secret, ProofIdentity{party.commId, party.nranks(), party.rank, to, kind},
-             address, kRefusalGrace),
-        since(now) {}
-
-  // Whether nothing has answered for so long that nobody will.
-  bool isUnreachable(TimePoint now) const {
-    const bool isTrying = link.state() == OutgoingLink::State::kConnecting ||
-                          link.state() == OutgoingLink::State::kPausing;
-    return !line.has_value() && isTrying && now - since >= kUnreachableLimit;
-  }
-
-  OutgoingLink link;
-  TimePoint since;
-  std::optional<Line> line;
-};
-
 class Council {
  public:
   Council(const CouncilParty& party, const CouncilAgenda& agenda, const WaitLimits& limits)
@@ -118,6 +70,7 @@ class Council {
   Result<CouncilResult> deliberate();
   Status turn();
   Status end(const Status& cause);
+  Status lookForGone();
   Status exclude(uint32_t rank, const std::string& why);
   uint32_t president() const;
   bool isPresident() const { return president() == party_.rank; }
@@ -139,7 +92,7 @@ class Council {
   Status hearGuests();
   Status hearKnockers();
   // Reads what has come. `isOver`: the connection has ended, or must.
-  Status hear(uint32_t from, Line* line, std::optional<std::string>* blob, bool* isOver);
+  Status hear(uint32_t from, CouncilLine* line, std::optional<std::string>* blob, bool* isOver);
   Status take(uint32_t from, const Frame& frame, std::optional<std::string>* blob);
   Status unite(uint32_t from, const CouncilReport& report);
   Status knock();
@@ -147,11 +100,12 @@ class Council {
   // The connection to who presides.
   Status attend();
   Status takeFromPresident(Frame& frame);
-  Status step(Call* call, uint32_t to);
-  std::unique_ptr<Call> makeCall(uint32_t to, LinkKind kind) const;
+  Status step(CouncilCall* call, uint32_t to);
+  std::unique_ptr<CouncilCall> makeCall(uint32_t to, LinkKind kind) const;
   Result<CouncilResult> decide();
   Status timeout() const;
   void flush(int64_t limitMs);
+  void awaitGuestsGone();
   void wait() const;
   std::string differs(uint32_t from, const CouncilReport& report) const;
 
@@ -165,11 +119,11 @@ class Council {
   std::vector<bool> isExcluded_;
   bool hasGrown_ = false;  // isExcluded_, since the last report
   std::unique_ptr<Acceptor> acceptor_;
-  std::map<uint32_t, Guest> guests_;  // by rank: those who report to us
-  std::map<uint32_t, Line> knockers_;
-  std::map<uint32_t, std::unique_ptr<Call>> knocks_;
+  std::map<uint32_t, CouncilGuest> guests_;  // by rank: those who report to us
+  std::map<uint32_t, CouncilLine> knockers_;
+  std::map<uint32_t, std::unique_ptr<CouncilCall>> knocks_;
   uint32_t attended_ = kNoRank;  // whom call_ leads to
-  std::unique_ptr<Call> call_;
+  std::unique_ptr<CouncilCall> call_;
   std::vector<std::string> blobs_;  // from who presides
   std::optional<CouncilDecision> decision_;
   bool isShunned_ = false;  // the others go on without this rank
@@ -205,10 +159,10 @@ SharedFrame Council::ownReport(FrameType type) const {
   return encodeFrame(type, Code::kOk, party_.rank, wireMs(deadline_, clock_), report.encode());
 }
 
-std::unique_ptr<Call> Council::makeCall(uint32_t to, LinkKind kind) const {
+std::unique_ptr<CouncilCall> Council::makeCall(uint32_t to, LinkKind kind) const {
   const Result<SocketAddress> address = numericAddress(party_.addresses[to]);
   if (!address.isOk()) return nullptr;
-  return std::make_unique<Call>(party_, to, kind, address.value(), clock_.now());
+  return std::make_unique<CouncilCall>(party_, to, kind, address.value(), clock_.now());
 }
 
 // A rank that has died. Not OK: the council cannot go on without it.
@@ -263,11 +217,18 @@ Result<CouncilResult> Council::deliberate() {
   }
 }
 
-Status Council::turn() {
-  if (isAborted(limits_)) return abortedStatus(agenda_.what);
+Status Council::lookForGone() {
+  // Who has been told the decision may be done with the communicator before others have read it.
+  if (!agenda_.excludesDead && !isPresident()) return Status::ok();
   for (uint32_t rank = 0; rank < party_.nranks(); ++rank)
     if (!isExcluded_[rank] && rank != party_.rank && party_.isGone(rank))
       OMNES_RETURN_IF_ERROR(exclude(rank, "has died or has ended the communicator"));
+  return Status::ok();
+}
+
+Status Council::turn() {
+  if (isAborted(limits_)) return abortedStatus(agenda_.what);
+  OMNES_RETURN_IF_ERROR(lookForGone());
   welcome();
   OMNES_RETURN_IF_ERROR(hearGuests());
   OMNES_RETURN_IF_ERROR(hearKnockers());
@@ -302,9 +263,9 @@ void Council::welcome() {
   for (ProvenConnection& connection : proven) {
     const ProofIdentity& who = connection.hello.identity;
     if (who.from >= party_.nranks() || who.from == party_.rank) continue;
-    Line line(std::move(connection.fd));
+    CouncilLine line(std::move(connection.fd));
     if (who.kind == LinkKind::kReport)
-      guests_.insert_or_assign(who.from, Guest{std::move(line), std::nullopt});
+      guests_.insert_or_assign(who.from, CouncilGuest{std::move(line), std::nullopt});
     else
       knockers_.insert_or_assign(who.from, std::move(line));
   }
@@ -356,7 +317,8 @@ Status Council::take(uint32_t from, const Frame& frame, std::optional<std::strin
   return Status::ok();
 }
 
-Status Council::hear(uint32_t from, Line* line, std::optional<std::string>* blob, bool* isOver) {
+Status Council::hear(uint32_t from, CouncilLine* line, std::optional<std::string>* blob,
+                     bool* isOver) {
   *isOver = line->writer.flush(line->fd.get()) == IoState::kClosed;
   while (!*isOver) {
     const FrameReader::Outcome outcome = line->reader.read(line->fd.get());
@@ -401,7 +363,7 @@ Status Council::hearKnockers() {
 }
 
 // Moves a connection that is being made on. The rank is excluded when nobody is there.
-Status Council::step(Call* call, uint32_t to) {
+Status Council::step(CouncilCall* call, uint32_t to) {
   const TimePoint now = clock_.now();
   const Status status = call->link.step(now);
   // What this rank lacks says nothing about the other.
@@ -428,7 +390,7 @@ Status Council::knock() {
     if (guests_.contains(rank)) continue;  // it is about to report
     if (!knocks_.contains(rank)) {
       if (knocks_.size() >= kMaxKnocks) break;
-      std::unique_ptr<Call> call = makeCall(rank, LinkKind::kKnock);
+      std::unique_ptr<CouncilCall> call = makeCall(rank, LinkKind::kKnock);
       if (call != nullptr) knocks_.emplace(rank, std::move(call));
     }
     if (knocks_.contains(rank)) OMNES_RETURN_IF_ERROR(stepKnock(rank));
@@ -437,7 +399,7 @@ Status Council::knock() {
 }
 
 Status Council::stepKnock(uint32_t to) {
-  Call* call = knocks_.at(to).get();
+  CouncilCall* call = knocks_.at(to).get();
   if (!call->line.has_value()) {
     OMNES_RETURN_IF_ERROR(step(call, to));
     const bool isThere = knocks_.contains(to) && call->line.has_value();
@@ -518,6 +480,7 @@ Result<CouncilResult> Council::decide() {
     for (const SharedFrame& frame : frames) guest.line.writer.push(frame);
   // A guest that does not read is stopped or dying, which the meeting that follows finds out.
   flush(std::max<int64_t>(kLastWordMs, wireMs(deadline_, clock_)));
+  awaitGuestsGone();
   return result;
 }
 
@@ -526,7 +489,7 @@ void Council::flush(int64_t limitMs) {
   const Deadline limit = Deadline::afterMs(clock_, limitMs);
   for (;;) {
     std::vector<pollfd> fds;
-    const auto add = [&fds](Line& line) {
+    const auto add = [&fds](CouncilLine& line) {
       if (line.writer.flush(line.fd.get()) == IoState::kAgain)
         fds.push_back({line.fd.get(), POLLOUT, 0});
     };
@@ -534,6 +497,28 @@ void Council::flush(int64_t limitMs) {
     for (auto& [rank, line] : knockers_) add(line);
     if (fds.empty() || limit.hasPassed(clock_)) return;
     ::poll(fds.data(), fds.size(), kNapMs);
+  }
+}
+
+// Over TCP a connection that is closed with something unread in it takes along what has not arrived
+// yet: guests hang up first, when they have heard.
+void Council::awaitGuestsGone() {
+  if (party_.addresses[party_.rank].starts_with("unix:")) return;
+  const Deadline limit = Deadline::afterMs(clock_, kLastWordMs);
+  while (!guests_.empty() && !limit.hasPassed(clock_)) {
+    std::vector<pollfd> fds;
+    for (auto guest = guests_.begin(); guest != guests_.end();) {
+      CouncilLine& line = guest->second.line;
+      FrameReader::Outcome outcome = FrameReader::Outcome::kFrame;
+      while (outcome == FrameReader::Outcome::kFrame) outcome = line.reader.read(line.fd.get());
+      if (outcome != FrameReader::Outcome::kAgain) {
+        guest = guests_.erase(guest);
+        continue;
+      }
+      fds.push_back({line.fd.get(), POLLIN, 0});
+      ++guest;
+    }
+    if (!fds.empty()) ::poll(fds.data(), fds.size(), kNapMs);
   }
 }
 
@@ -553,15 +538,16 @@ Status Council::end(const Status& cause) {
     if (call->line.has_value()) call->line->send(frame);
   if (call_ != nullptr && call_->line.has_value() && !wasTold_) call_->line->send(frame);
   flush(kLastWordMs);
+  awaitGuestsGone();
   return cause;
 }
 
 void Council::wait() const {
   std::vector<pollfd> fds{{acceptor_->fd(), POLLIN, 0}, {limits_.abortFd, POLLIN, 0}};
-  const auto addLine = [&fds](const Line& line) {
+  const auto addLine = [&fds](const CouncilLine& line) {
     fds.push_back({line.fd.get(), line.events(), 0});
   };
-  const auto addCall = [&](const Call& call) {
+  const auto addCall = [&](const CouncilCall& call) {
     if (call.line.has_value())
       addLine(*call.line);
     else if (call.link.fd() >= 0)

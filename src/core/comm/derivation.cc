@@ -31,6 +31,18 @@ struct Ends {
   std::shared_ptr<Roster> roster;
 };
 
+// Whoever holds the origin may do so for long.
+class TurnEnd {
+ public:
+  explicit TurnEnd(Turn& turn) : turn_(turn) {}
+  ~TurnEnd() { turn_.end(); }
+  TurnEnd(const TurnEnd&) = delete;
+  TurnEnd& operator=(const TurnEnd&) = delete;
+
+ private:
+  Turn& turn_;
+};
+
 struct Task {
   Roster& roster;
   const CommSettings& settings;
@@ -165,6 +177,7 @@ Result<Members> membersOf(int32_t color, const CouncilResult& council) {
 
 Result<std::unique_ptr<Communicator>> split(const Origin& origin, int32_t color, int32_t key,
                                             const AbortSignal& abort) {
+  const TurnEnd turnEnd(*origin.turn);
   OMNES_ASSIGN_OR_RETURN(const Task task, begin(origin, abort));
   OMNES_ASSIGN_OR_RETURN(ListeningSocket own, listenAnew(task));
   CouncilAgenda agenda{.what = "omnesCommSplit", .purpose = "omnesCommSplit"};
@@ -177,6 +190,7 @@ Result<std::unique_ptr<Communicator>> split(const Origin& origin, int32_t color,
 
 Result<std::unique_ptr<Communicator>> shrink(const Origin& origin, const ShrinkWish& wish,
                                              const AbortSignal& abort) {
+  const TurnEnd turnEnd(*origin.turn);
   OMNES_ASSIGN_OR_RETURN(const Task task, begin(origin, abort));
   CouncilAgenda agenda{
       .what = "omnesCommShrink",
@@ -212,6 +226,7 @@ Result<std::unique_ptr<Communicator>> shrink(const Origin& origin, const ShrinkW
 
 Result<std::unique_ptr<Communicator>> grow(const Origin& origin, int32_t nranks,
                                            const std::string& id, const AbortSignal& abort) {
+  const TurnEnd turnEnd(*origin.turn);
   OMNES_ASSIGN_OR_RETURN(const Task task, begin(origin, abort));
   const bootstrap::Secret& secret = task.roster.secret();
   CouncilAgenda agenda{.what = "omnesCommGrow",

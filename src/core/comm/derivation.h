@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/comm/communicator.h"
@@ -23,12 +24,16 @@ class Turn {
  public:
   explicit Turn(std::shared_ptr<Roster> roster)
       : roster_(std::move(roster)), ticket_(roster_->takeTicket()) {}
-  ~Turn() { roster_->endTurn(ticket_); }
+  ~Turn() { end(); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
   Roster& roster() const { return *roster_; }
   const std::shared_ptr<Roster>& owner() const { return roster_; }
+  // Lets the next one go on. Used by one thread at a time.
+  void end() {
+    if (!std::exchange(isOver_, true)) roster_->endTurn(ticket_);
+  }
   base::Status await(const bootstrap::WaitLimits& limits) const {
     return roster_->awaitTurn(ticket_, limits);
   }
@@ -36,6 +41,7 @@ class Turn {
  private:
   const std::shared_ptr<Roster> roster_;
   const uint64_t ticket_;
+  bool isOver_ = false;
 };
 
 // What is derived from: taken while the call is made, used by the thread that derives.
