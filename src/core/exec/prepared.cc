@@ -296,6 +296,9 @@ class Preparer {
       const int32_t before = plan::valueOf(ref->run, k - 1, iteration, m);
       const int32_t here = plan::valueOf(ref->run, k, iteration, m);
       if (here != before + 1) return false;
+      // The second copy of the extents in scratch begins where a full slice ends; a last one is
+      // shorter.
+      if (ref->space == Space::kScratch && here % plan_.blocks == 0) return false;
     }
     return true;
   }
