@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "algorithms/fold.h"
@@ -53,6 +54,30 @@ std::vector<int32_t> orderOf(const std::vector<Plan>& plans, size_t lane, int32_
   return order;
 }
 
+// The most additions that one contribution goes through on its way into the rank's sum; operands
+// are added one after the other, from the left.
+int64_t additionsInARow(const std::vector<Plan>& plans, size_t lane, int32_t rank) {
+  const Plan& plan = plans[static_cast<size_t>(rank)];
+  std::vector<int64_t> below;  // per operand
+  for (const Ref& source : plan.lanes[lane].steps[0].sources) {
+    for (int32_t k = 0; k < source.run.count; ++k)
+      below.push_back(
+          source.kind == Ref::Kind::kSlice
+              ? 0
+              : additionsInARow(plans, lane, plan::valueOf(source.run, k, 0, plan.nranks)));
+  }
+  int64_t most = 0;
+  for (size_t i = 0; i < below.size(); ++i)
+    most = std::max(most, below[i] + std::ssize(below) - static_cast<int64_t>(i == 0 ? 1 : i));
+  return most;
+}
+
+int64_t ceilLog(int64_t n, int64_t base) {
+  int64_t log = 0;
+  for (int64_t power = 1; power < n; power *= base) ++log;
+  return log;
+}
+
 // first, first + 1, ..., all ranks modulo their number.
 std::vector<int32_t> cyclic(int32_t first, int32_t nranks) {
   std::vector<int32_t> order(static_cast<size_t>(nranks));
@@ -73,6 +98,24 @@ TEST(Trees, AddInTheOrderOfPositions) {
                 cyclic(root, n));
     }
     EXPECT_EQ(orderOf(plansOf(Collective::kAllReduce, "tree", n), 0, 0), cyclic(0, n));
+  }
+}
+
+// What docs/algorithms.md says, and with it the bounds of errors.
+TEST(Trees, AddAsOftenInARowAsIsSaid) {
+  const std::pair<const char*, int64_t> trees[] = {
+      {"binomial", 2}, {"knomial4", 4}, {"knomial8", 8}};
+  for (int32_t n = 2; n <= 130; ++n) {
+    SCOPED_TRACE(n);
+    for (const auto& [name, radix] : trees)
+      EXPECT_LE(additionsInARow(plansOf(Collective::kReduce, name, n, 1), 0, 1),
+                (radix - 1) * ceilLog(n, radix))
+          << name;
+    EXPECT_LE(additionsInARow(plansOf(Collective::kAllReduce, "tree", n), 0, 0), 3 * ceilLog(n, 4));
+    EXPECT_EQ(additionsInARow(plansOf(Collective::kReduce, "chain", n, 1), 0, 1), n - 1);
+    const auto twins = plansOf(Collective::kReduce, "double_binary_tree", n, 1);
+    for (const size_t lane : {0, 1})
+      EXPECT_LE(additionsInARow(twins, lane, 1), 2 * (ceilLog(n, 2) - 1) + 1);
   }
 }
 

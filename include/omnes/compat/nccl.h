@@ -1,5 +1,5 @@
 /* NCCL's names for omnes, so that a host program written for NCCL compiles unchanged: put this
- * folder on the include path instead of NCCL's and link omnes.
+ * folder on the include path instead of NCCL's, beside omnes's own, and link omnes.
  *
  * What is here means on host memory what it means in NCCL on device memory: every buffer is
  * host memory, and a stream is an omnesStream_t. Types, operators and results have NCCL's numbers.
@@ -11,7 +11,7 @@
 #ifndef OMNES_COMPAT_NCCL_H
 #define OMNES_COMPAT_NCCL_H
 
-#include "../omnes.h"
+#include <omnes/omnes.h>
 
 /* The interface that this header follows. */
 #define NCCL_MAJOR 2
