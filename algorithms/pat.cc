@@ -19,9 +19,10 @@
 // are one run, and nothing is rotated.
 //
 // A chunk holds at most kMostBlocks blocks, whatever n is; a round of more is several chunks. Up to
-// 2 kMostBlocks ranks that changes nothing; beyond, rounds are no longer logarithmic (n /
-// kMostBlocks of them), but a slot holds pieces worth sending, and scratch is kMostBlocks times
-// smaller than a whole round in slots would be.
+// 2 kMostBlocks ranks that changes nothing. Beyond, rounds are no longer logarithmic (n /
+// kMostBlocks at last), but the pieces that share a slot stay worth sending, and slices long: a
+// slot is cut into kMostBlocks of them, not into n / 2. The price is scratch, n pieces, or n /
+// kMostBlocks slots, in the reduce-scatter.
 //
 // Reduce-scatter: sums live in scratch, block b in scratch block b. The sum for the block at
 // distance x consists of contributions from ranks r .. r + s - 1 when it is sent, s the lowest bit

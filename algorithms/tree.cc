@@ -45,7 +45,6 @@ using plan::linkRef;
 using plan::Mark;
 using plan::Op;
 using plan::outputRef;
-using plan::partialRef;
 using plan::Plan;
 using plan::range;
 using plan::Ref;

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "algorithms/registry.h"
@@ -121,6 +124,100 @@ TEST(Algorithms, CirculantIsOptimalInRoundsAndVolume) {
       EXPECT_EQ(counters.inputBlocks + counters.partialBlocks, 2 * (n - 1));
     }
   }
+}
+
+// Logarithmic up to 2 * 64 ranks, always n - 1 blocks, never more than 64 in a chunk; and the
+// longer the way the fewer blocks go it.
+TEST(Algorithms, PatSendsLittleFarAndMuchNear) {
+  for (const Collective collective : {Collective::kAllGather, Collective::kReduceScatter}) {
+    const Algorithm* pat = find(collective, "pat");
+    ASSERT_NE(pat, nullptr);
+    for (const int32_t n : {2, 3, 5, 6, 7, 8, 31, 33, 100, 128, 129, 257, 1000}) {
+      SCOPED_TRACE(labelOf(*pat, n));
+      int64_t log = 0;
+      while ((1 << log) < n) ++log;
+      const std::vector<Plan> plans = plansOf(*pat, n);
+      if (n <= 128) {
+        EXPECT_EQ(expectProven(plans).rounds, log);
+      }
+      const plan::Counters counters = plan::countersOf(plans[0]);
+      EXPECT_EQ(counters.inputBlocks + counters.partialBlocks, n - 1);
+      std::map<int32_t, int64_t> blocksAt;  // by distance
+      int32_t times = 1;
+      for (const plan::Step& step : plans[0].lanes[0].steps) {
+        if (step.kind == plan::Step::Kind::kLoop) times = step.iterations;
+        if (step.kind == plan::Step::Kind::kEndLoop) times = 1;
+        for (const plan::Ref& sink : step.sinks) {
+          if (sink.kind != plan::Ref::Kind::kLink) continue;
+          const int32_t peer = sink.run.start.base;
+          EXPECT_LE(step.sources[0].run.count, 64);
+          blocksAt[collective == Collective::kAllGather ? peer : n - peer] +=
+              int64_t{times} * step.sources[0].run.count;
+        }
+      }
+      EXPECT_EQ(static_cast<int64_t>(blocksAt.size()), log);
+      int64_t last = n;
+      for (const auto& [distance, blocks] : blocksAt) {
+        EXPECT_LE(blocks, last) << "distance " << distance;
+        last = blocks;
+      }
+      EXPECT_EQ(blocksAt.begin()->first, 1);
+      EXPECT_EQ(blocksAt.begin()->second, n / 2);
+      EXPECT_EQ(blocksAt.rbegin()->second, 1);
+    }
+  }
+}
+
+// A block takes a hop for each digit of its distance that is not 0, all blocks of one digit at
+// once.
+TEST(Algorithms, BruckTakesAHopForEachDigit) {
+  for (const auto& [name, radix] : {std::pair{"bruck", 2}, {"bruck4", 4}, {"bruck8", 8}}) {
+    const Algorithm* bruck = find(Collective::kAllToAll, name);
+    ASSERT_NE(bruck, nullptr);
+    for (int32_t n = 2; n <= 129; ++n) {
+      SCOPED_TRACE(labelOf(*bruck, n));
+      int64_t hops = 0;
+      std::set<int32_t> moves;  // digit value times weight
+      for (int32_t distance = 1; distance < n; ++distance) {
+        for (int32_t rest = distance, weight = 1; rest > 0; rest /= radix, weight *= radix) {
+          if (rest % radix == 0) continue;
+          ++hops;
+          moves.insert(rest % radix * weight);
+        }
+      }
+      int64_t digits = 0;
+      for (int64_t power = 1; power < n; power *= radix) ++digits;
+      const std::vector<Plan> plans = plansOf(*bruck, n);
+      const auto proof = plan::verify(plans, {});
+      ASSERT_TRUE(proof.isOk()) << proof.status().message();
+      EXPECT_EQ(proof.value().rounds, digits);
+      const plan::Counters counters = plan::countersOf(plans[0]);
+      EXPECT_EQ(counters.messages, static_cast<int64_t>(moves.size()));
+      EXPECT_EQ(counters.inputBlocks, hops);
+    }
+  }
+}
+
+// Nobody is sent a block for longer than the shorter way round, and only neighbours send.
+TEST(Algorithms, RingAllToAllGoesTheShorterWay) {
+  const Algorithm* ring = find(Collective::kAllToAll, "ring");
+  ASSERT_NE(ring, nullptr);
+  for (int32_t n = 2; n <= 65; ++n) {
+    SCOPED_TRACE(n);
+    int64_t hops = 0;
+    for (int32_t distance = 1; distance < n; ++distance) hops += std::min(distance, n - distance);
+    const Plan plan = ring->make({n / 2, n, -1, nullptr});
+    EXPECT_EQ(plan::countersOf(plan).inputBlocks, hops);
+    for (const plan::Step& step : plan.lanes[0].steps) {
+      for (const plan::Ref& sink : step.sinks) {
+        if (sink.kind != plan::Ref::Kind::kLink) continue;
+        const int32_t distance = (sink.run.start.base - plan.rank + n) % n;
+        EXPECT_TRUE(distance == 1 || distance == n - 1) << distance;
+      }
+    }
+  }
+  EXPECT_TRUE(ring->supports({0, 512, -1, nullptr}));
+  EXPECT_FALSE(ring->supports({0, 513, -1, nullptr}));
 }
 
 // Slices are cut by the largest chunk of any rank, so all ranks must say the same.

@@ -90,7 +90,7 @@ TEST(Verifier, ProvesAllToAll) {
 }
 
 // Random weights instead of exact multisets.
-// Two ranks exchange 12 blocks in two chunks, {1,2, 5,6, 9,10} by way of scratch and {3,4, 7,8,
+// Two ranks exchange 12 blocks in two chunks, {1,2, 5,6, 9,10} widened in scratch and {3,4, 7,8,
 // 11,0} out of the input, and add them. What comes goes to area `area` of scratch; area 0 is lent.
 Set groupedExchange(int32_t area) {
   Set plans(2);
@@ -101,10 +101,11 @@ Set groupedExchange(int32_t area) {
     plan.nranks = 2;
     plan.blocks = 12;
     plan.scratchBlocks = 24;
-    plan.maxInputChunkBlocks = 6;
+    plan.maxInputChunkBlocks = plan.maxPartialChunkBlocks = 6;
     plan.lanes.resize(1);
     const auto groups = [](Space space, int32_t first) {
-      Ref ref = slice(space, first, 6);
+      const Mark mark = space == Space::kScratch ? Mark::kPartial : Mark::kInput;
+      Ref ref = slice(space, first, 6, mark);
       ref.run.group = 2;
       ref.run.jump = 4;
       return ref;
@@ -113,11 +114,12 @@ Set groupedExchange(int32_t area) {
       return rank == 0 ? std::vector<Ref>{own, theirs} : std::vector<Ref>{theirs, own};
     };
     const Ref peer = link(1 - rank, kStreamScatter);
+    const Ref peerSum = link(1 - rank, kStreamScatter, Mark::kPartial);
     const Ref arrived = groups(Space::kScratch, 12 * area + 1);
     plan.lanes[0].steps = {
-        move({groups(Space::kInput, 1)}, Op::kNone, {groups(Space::kScratch, 1)}),
-        move({groups(Space::kScratch, 1)}, Op::kNone, {peer}),
-        move({peer}, Op::kNone, {arrived}),
+        move({groups(Space::kInput, 1)}, Op::kReduce, {groups(Space::kScratch, 1)}),
+        move({groups(Space::kScratch, 1)}, Op::kNone, {peerSum}),
+        move({peerSum}, Op::kNone, {arrived}),
         move(inOrder(groups(Space::kInput, 1), arrived), Op::kReduce, {groups(Space::kOutput, 1)}),
         move({groups(Space::kInput, 3)}, Op::kNone, {peer}),
         move(inOrder(groups(Space::kInput, 3), peer), Op::kReduce, {groups(Space::kOutput, 3)}),
@@ -131,7 +133,7 @@ TEST(Verifier, ProvesRunsInGroups) {
   ASSERT_TRUE(proof.isOk()) << proof.status().message();
   EXPECT_TRUE(proof.value().sameOrderOnAllRanks);
   EXPECT_EQ(proof.value().rounds, 2);
-  EXPECT_EQ(countersOf(groupedExchange(1)[0]), (Counters{2, 12, 0, 24}));
+  EXPECT_EQ(countersOf(groupedExchange(1)[0]), (Counters{2, 6, 6, 30}));
 }
 
 // The same extents said in other words, at the two ends of a link and within a step.
@@ -174,7 +176,7 @@ TEST(Memory, SeesBadGroups) {
   expectBad(plan::Run{{1, 0}, 1, 7, 2, 4}, same);   // all around, onto the first block
   expectBad(plan::Run{{1, 0}, 1, 6, -2, 4}, same);  // a negative group
   expectBad(plan::Run{{1, 0}, INT32_MIN, 6, INT32_MAX, 4}, same);
-  expectBad(plan::Run{{1, 0}, 1, 6, 2, 5}, "scratch[1:6 in groups of 2 at 4] holds other extents");
+  expectBad(plan::Run{{1, 0}, 1, 6, 2, 5}, "scratch[1:6 in groups of 2 at 4] partial holds other");
   Set plans = groupedExchange(1);
   stepsOf(plans, 0)[1].sinks[0].run.group = 1;
   expectRejected(plans, 5, "not a set of different peers");
