@@ -36,7 +36,7 @@ MODES = {
         "left_out": [],
     },
     "address": {
-        "suites": ["unit", "plan", "kernels", "comm", "multiproc", "fault"],
+        "suites": ["unit", "plan", "kernels", "comm", "multiproc", "fault", "cli", "fuzz"],
         "options": ["-Db_sanitize=address,undefined"] + SANITIZER_OPTIONS,
         "multiplier": 4,
         "left_out": ["no-sanitize", "no-asan"],

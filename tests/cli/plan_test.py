@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""The command "omnes plan", run as a user runs it: plan_test.py PROGRAM."""
+import copy
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else "omnes"
+
+
+def omnes(*words):
+    return subprocess.run([PROGRAM, "plan", *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def good(self, *words):
+        done = omnes(*words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr, "")
+        return done.stdout
+
+    def refused(self, expected, *words, code=1):
+        done = omnes(*words)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertIn(expected, done.stderr)
+        self.assertEqual(done.stdout, "")
+        return done.stderr
+
+    def file(self, text, name="plan.json"):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+
+class Registered(Case):
+    def test_list_has_costs_and_says_what_does_not_fit(self):
+        lines = self.good("list", "--nranks", 5).splitlines()
+        rows = {tuple(line.split()[:2]): line.split()[2:] for line in lines[2:]}
+        self.assertEqual(rows[("AllReduce", "ring")][:2], ["8", "8"])
+        self.assertEqual(rows[("AllReduce", "circulant")][0], "6")
+        only = self.good("list", "--collective", "all_gather", "--nranks", 5).splitlines()
+        self.assertTrue(all(line.startswith("AllGather ") for line in only[2:]))
+        self.assertGreater(len(only), 4)
+
+    def test_show(self):
+        text = self.good("show", "allreduce", "ring", "--nranks", 3)
+        self.assertEqual(text.count("AllReduce ring: rank"), 3)
+        text = self.good("show", "AllReduce", "ring", "--nranks", 3, "--rank", 1)
+        self.assertEqual(text.count("AllReduce ring: rank 1 of 3"), 1)
+        self.assertNotIn("rank 0 of", text)
+
+    def test_every_algorithm_is_proven_and_travels(self):
+        lines = self.good("list", "--nranks", 3).splitlines()[2:]
+        self.assertGreater(len(lines), 30)
+        for line in lines:
+            collective, algorithm, rounds = line.split()[:3]
+            if rounds == "not":
+                continue
+            text = self.good("verify", collective, algorithm, "--nranks", 3)
+            self.assertIn(": proven", text)
+            self.assertIn(f"out of place: {rounds} rounds", text)
+            self.assertEqual("in place:  " in text, collective != "AlltoAll")
+            path = self.folder / "out.json"
+            self.good("export", collective, algorithm, "--nranks", 3, "-o", path)
+            self.assertEqual(self.good("import", path), path.read_text())
+
+    def test_hosts(self):
+        self.assertIn("4 ranks", self.good("verify", "allreduce", "hierarchical", "--hosts", "3,1"))
+
+    def test_wrong_words(self):
+        self.refused("there are oneshot", "verify", "allreduce", "rong")
+        self.refused("is no collective; there are AllReduce", "show", "allreduc", "ring")
+        self.refused("--root 9 is no rank", "show", "broadcast", "binomial", "--root", 9)
+        self.refused("has no root", "show", "allreduce", "ring", "--root", 0)
+        self.refused("give 1 to 4096", "verify", "allreduce", "ring", "--nranks", 0)
+        self.refused("give 1 to 4096", "list", "--nranks", 1000000)
+        self.refused("--rank 3", "show", "allreduce", "ring", "--nranks", 3, "--rank", 3)
+        self.refused("--hosts", "verify", "allreduce", "ring", "--hosts", "3,x")
+        self.refused("--format xml", "export", "allreduce", "ring", "--format", "xml")
+        self.refused("cannot be opened", "verify", self.folder / "none.json")
+        self.refused("cannot be created", "export", "allreduce", "ring", "-o", self.folder / "no" / "file")
+        self.refused("", "show", code=2)
+        self.refused("--what", "list", "--what", code=2)
+
+
+class FromOutside(Case):
+    """A plan with something wrong is refused, with the place named."""
+
+    def setUp(self):
+        super().setUp()
+        self.ring = json.loads(self.good("export", "allreduce", "ring", "--nranks", 3))
+        self.gather = json.loads(self.good("export", "allgather", "direct", "--nranks", 3))
+
+    def refuse(self, plans, *expected):
+        path = self.file(json.dumps(plans))
+        for word in ("verify", "import"):
+            error = self.refused(expected[0], word, path)
+            for text in expected:
+                self.assertIn(text, error)
+
+    def changed(self, plans, change):
+        plans = copy.deepcopy(plans)
+        change(plans["plans"])
+        return plans
+
+    def test_hole(self):
+        def leave_out(plans):
+            lane = plans[1]["lanes"][0]
+            index = next(i for i, step in enumerate(lane) if any(s.get("space") == "input" for s in step["sources"])
+                         and any(s.get("space") == "output" for s in step["sinks"]))
+            step = lane[index]
+            step["sinks"] = [sink for sink in step["sinks"] if sink.get("space") != "output"]
+            if not step["sinks"]:
+                del lane[index]
+        self.refuse(self.changed(self.gather, leave_out), "property 3", "rank 1")
+
+    def test_overlap(self):
+        def twice(plans):
+            step = next(step for step in plans[0]["lanes"][0] if step.get("op") == "reduce")
+            step["sources"].append(next(s for s in step["sources"] if "space" in s))
+        self.refuse(self.changed(self.ring, twice), "property 3", "rank", "step")
+
+    def test_cycle(self):
+        def all_wait_first(plans):
+            for plan in plans:
+                lane = plan["lanes"][0]
+                lane.append(lane.pop(0))
+        self.refuse(self.changed(self.ring, all_wait_first), "step 0", "rank 0")
+
+    def test_absurd_sizes(self):
+        self.refuse(self.changed(self.ring, lambda plans: plans[2].update(blocks=2147483647)), "property 5")
+        self.refuse(self.changed(self.ring, lambda plans: [p.update(scratchBlocks=2000000000) for p in plans]),
+                    "2000000000 scratch blocks")
+        self.refuse(self.changed(self.ring, lambda plans: plans[0].update(nranks=1 << 40)),
+                    "plans[0].nranks: expected an integer from 1 to 2147483647")
+
+        def endless(plans):
+            for plan in plans:
+                plan["lanes"][0][3]["iterations"] = 2147483647
+        self.refuse(self.changed(self.ring, endless), "property")
+
+    def test_wrong_types(self):
+        def count_as_text(plans):
+            plans[1]["lanes"][0][0]["sources"][0]["count"] = "1"
+        self.refuse(self.changed(self.ring, count_as_text), "plans[1].lanes[0][0].sources[0].count")
+        self.refuse(self.changed(self.ring, lambda plans: plans[0].update(lanes={})), "plans[0].lanes")
+        self.refuse([1, 2], "expected an object")
+
+    def test_not_json(self):
+        for text in ("", "{", "\0", "[" * 100000, "{\"format\": 1e999}"):
+            self.refused("plan.json", "verify", self.file(text))
+
+    def test_options_of_registered_algorithms(self):
+        self.refused("says its own", "verify", self.file(json.dumps(self.ring)), "--nranks", 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
