@@ -72,6 +72,11 @@ void addPlanCommands(CLI::App* plan, Arguments* arguments, Action* action) {
   addWords(verify, arguments);
   verify->callback([=] { *action = [=] { return verifyPlans(arguments->words); }; });
 
+  CLI::App* draw = plan->add_subcommand("draw", "an SVG of at most 16 ranks: rounds and messages");
+  addWords(draw, arguments);
+  addOutput(draw, arguments, "file to write, FILE.svg (standard output)");
+  draw->callback([=] { *action = [=] { return drawPlans(arguments->words); }; });
+
   CLI::App* give = plan->add_subcommand("export", "the plans for other tools");
   addWords(give, arguments);
   give->add_option("--format", arguments->format, "json (ours, which import reads)");

@@ -7,6 +7,7 @@
 
 #include "algorithms/registry.h"
 #include "cli/files.h"
+#include "plan/drawing.h"
 #include "plan/json.h"
 #include "plan/text.h"
 #include "plan/verifier.h"
@@ -148,6 +149,11 @@ base::Result<std::string> importPlans(const std::string& path) {
   std::string facts;
   OMNES_RETURN_IF_ERROR(prove(plans.value(), &facts).withContext(path));
   return plan::toJson(plans.value());
+}
+
+base::Result<std::string> drawPlans(const PlanWords& words) {
+  OMNES_ASSIGN_OR_RETURN(const std::vector<Plan> plans, plansOf(words));
+  return plan::toSvg(plans);
 }
 
 }  // namespace omnes::cli

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 from pathlib import Path
 
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else "omnes"
@@ -74,6 +75,21 @@ class Registered(Case):
 
     def test_hosts(self):
         self.assertIn("4 ranks", self.good("verify", "allreduce", "hierarchical", "--hosts", "3,1"))
+
+    def test_draw(self):
+        svg = self.folder / "plan.svg"
+        self.good("draw", "allreduce", "circulant", "--nranks", 5, "-o", svg)
+        root = xml.etree.ElementTree.parse(svg).getroot()
+        names = "{http://www.w3.org/2000/svg}"
+        texts = [text.text for text in root.iter(names + "text")]
+        for expected in ("AllReduce circulant, 5 ranks; 5 blocks a slice", "rank 4", "round 6", "reduces"):
+            self.assertIn(expected, texts)
+        arrows = [path for path in root.iter(names + "path") if path.get("class") in ("whole", "partial")]
+        self.assertEqual(len(arrows), 5 * 6 + 2)  # a message a rank and round, and the legend
+        self.refused("17 ranks are too many", "draw", "allreduce", "ring", "--nranks", 17)
+        for line in self.good("list", "--nranks", 4).splitlines()[2:]:
+            if "not for" not in line:
+                xml.etree.ElementTree.fromstring(self.good("draw", *line.split()[:2], "--nranks", 4))
 
     def test_wrong_words(self):
         self.refused("there are oneshot", "verify", "allreduce", "rong")
