@@ -4,7 +4,7 @@
 # are asked for (sudo -n, which never prompts) only when something is missing. Everything here also works without
 # python3, git and sudo, since it is what installs them.
 
-omnes_build_packages="g++ meson ninja-build pkg-config python3 libhwy-dev libsodium-dev nlohmann-json3-dev libcli11-dev"
+omnes_build_packages="g++ meson ninja-build pkg-config python3 libhwy-dev libsodium-dev nlohmann-json3-dev libcli11-dev libtinyxml2-dev"
 omnes_test_packages="libgtest-dev"
 omnes_mpi_packages="openmpi-bin"  # a launcher for perf/run: nothing links it
 omnes_hosts_packages="iproute2"   # network namespaces

@@ -37,8 +37,9 @@ void addRanks(CLI::App* command, Arguments* arguments) {
 // A file or a registered algorithm.
 void addWords(CLI::App* command, Arguments* arguments) {
   command
-      ->add_option("what", arguments->words.words,
-                   "FILE of plans as JSON, or COLLECTIVE ALGORITHM as \"plan list\" has them")
+      ->add_option(
+          "what", arguments->words.words,
+          "FILE of plans (JSON, or MSCCL's XML), or COLLECTIVE ALGORITHM as \"plan list\" has them")
       ->required()
       ->expected(1, 2);
   addRanks(command, arguments);
@@ -87,7 +88,7 @@ void addPlanCommands(CLI::App* plan, Arguments* arguments, Action* action) {
 
   CLI::App* import =
       plan->add_subcommand("import", "read plans, prove them, write them as our JSON");
-  import->add_option("file", arguments->file, "FILE.json")->required();
+  import->add_option("file", arguments->file, "FILE.json, or MSCCL's FILE.xml")->required();
   addOutput(import, arguments, "file to write (standard output)");
   import->callback([=] { *action = [=] { return importPlans(arguments->file);
 };

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "algorithms/registry.h"
-#include "cli/files.h"
 #include "plan/drawing.h"
 #include "plan/json.h"
 #include "plan/text.h"
@@ -143,12 +142,10 @@ base::Result<std::string> exportPlans(const PlanWords& words, const std::string&
 }
 
 base::Result<std::string> importPlans(const std::string& path) {
-  OMNES_ASSIGN_OR_RETURN(const std::string text, readFile(path));
-  auto plans = plan::fromJson(text);
-  if (!plans.isOk()) return plans.status().withContext(path);
+  OMNES_ASSIGN_OR_RETURN(const std::vector<Plan> plans, plansIn(path));
   std::string facts;
-  OMNES_RETURN_IF_ERROR(prove(plans.value(), &facts).withContext(path));
-  return plan::toJson(plans.value());
+  OMNES_RETURN_IF_ERROR(prove(plans, &facts).withContext(path));
+  return plan::toJson(plans);
 }
 
 base::Result<std::string> drawPlans(const PlanWords& words) {

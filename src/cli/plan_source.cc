@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/files.h"
 #include "plan/json.h"
+#include "plan/msccl.h"
 
 namespace omnes::cli {
 namespace {
@@ -119,9 +120,15 @@ base::Result<std::vector<plan::Plan>> plansOf(const PlanWords& words) {
   if (words.nranks || words.root || !words.hosts.empty())
     return refuse("--nranks, --root and --hosts are of registered algorithms; the file " +
                   words.words[0] + " says its own");
-  OMNES_ASSIGN_OR_RETURN(const std::string text, readFile(words.words[0]));
-  auto plans = plan::fromJson(text);
-  if (!plans.isOk()) return plans.status().withContext(words.words[0]);
+  return plansIn(words.words[0]);
+}
+
+base::Result<std::vector<plan::Plan>> plansIn(const std::string& path) {
+  OMNES_ASSIGN_OR_RETURN(const std::string text, readFile(path));
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  const bool isXml = begin != std::string::npos && text[begin] == '<';
+  auto plans = isXml ? plan::fromMscclXml(text) : plan::fromJson(text);
+  if (!plans.isOk()) return plans.status().withContext(path);
   return plans;
 }
 

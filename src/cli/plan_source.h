@@ -31,6 +31,10 @@ base::Result<plan::Hierarchy> hierarchyOf(const std::string& hosts);
 // The number of ranks: as given, or as the hosts have, or 8. They must agree.
 base::Result<int32_t> nranksOf(const PlanWords& words, const plan::Hierarchy* hierarchy);
 
+// Plans in a file: our JSON, or MSCCL's XML when the text begins with <. Errors begin with the
+// path.
+base::Result<std::vector<plan::Plan>> plansIn(const std::string& path);
+
 // One plan a rank. Not proven: verify() them.
 base::Result<std::vector<plan::Plan>> plansOf(const PlanWords& words);
 

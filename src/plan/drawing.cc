@@ -123,8 +123,9 @@ std::string Panel::drawArrow(const Place& from, const Place& to, const Arrow& ar
   std::string text = "<path class=\"" + color + "\" marker-end=\"url(#" + color + ")\" d=\"M" +
                      number(x1) + " " + number(y1) + " Q" + number(mx) + " " + number(my) + " " +
                      number(x2) + " " + number(y2) + "\"/>\n";
-  // Near the sender, where arrows to several ranks are apart, but not on its box.
-  const int percent = 28 + 11 * ((from.first + 2 * to.first) % 4);
+  // Near the sender, and where arrows that wrap around pass between those that do not.
+  const int halves = std::max(1, 27 * nranks_ / 100) * 2 - (nranks_ < 4 ? 1 : -1);
+  const int percent = 50 * halves / nranks_;
   const int lx = x1 + (x2 - x1) * percent / 100;
   const int ly = y1 + (y2 - y1) * percent / 100 - bend * percent * (100 - percent) / 5000;
   return text + textAt(lx, ly + 4, arrow.isPartial ? "label sum" : "label", namesOf(arrow.extents));

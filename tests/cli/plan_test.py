@@ -178,5 +178,110 @@ class FromOutside(Case):
         self.refused("says its own", "verify", self.file(json.dumps(self.ring)), "--nranks", 3)
 
 
+STEP = ('<step s="{}" type="{}" srcbuf="{}" srcoff="{}" dstbuf="{}" dstoff="{}" cnt="1" depid="{}" deps="{}" '
+        'hasdep="0"/>')
+
+
+def step(number, kind, source=("i", 0), sink=("o", 0), after=(-1, -1)):
+    return STEP.format(number, kind, *source, *sink, *after)
+
+
+def ring(nranks):
+    """MSCCL's ring all-reduce in place: n - 1 steps that add, n - 1 that hand on."""
+    ranks = []
+    for rank in range(nranks):
+        places = [("i", (rank - k) % nranks) for k in range(2 * nranks - 1)]
+        kinds = ["s"] + ["rrs"] * (nranks - 2) + ["rrcs"] + ["rcs"] * (nranks - 2) + ["r"]
+        steps = "".join(step(i, kind, places[i], places[i]) for i, kind in enumerate(kinds))
+        ranks.append(f'<gpu id="{rank}" i_chunks="{nranks}" o_chunks="{nranks}" s_chunks="0">'
+                     f'<tb id="0" send="{(rank + 1) % nranks}" recv="{(rank - 1) % nranks}" chan="0">{steps}</tb></gpu>')
+    return (f'<algo name="ring" nchannels="1" ngpus="{nranks}" proto="Simple" coll="allreduce" inplace="1">\n'
+            + "\n".join(ranks) + "\n</algo>\n")
+
+
+def exchange(nranks):
+    """All-to-all, a thread block a peer."""
+    ranks = []
+    for rank in range(nranks):
+        blocks = []
+        for peer in range(nranks):
+            there = peer if peer != rank else -1
+            steps = (step(0, "s", ("i", peer)) + step(1, "r", ("i", 0), ("o", peer)) if peer != rank
+                     else step(0, "cpy", ("i", rank), ("o", rank)))
+            blocks.append(f'<tb id="{peer}" send="{there}" recv="{there}" chan="0">{steps}</tb>')
+        ranks.append(f'<gpu id="{rank}" i_chunks="{nranks}" o_chunks="{nranks}" s_chunks="0">{"".join(blocks)}</gpu>')
+    return f'<algo name="x" nchannels="1" ngpus="{nranks}" coll="alltoall">{"".join(ranks)}</algo>'
+
+
+# Two thread blocks, scratch, a reduction of its own step, and dependencies between thread blocks.
+PAIR = """<algo name="pair" nchannels="2" ngpus="2" proto="LL" coll="allreduce" inplace="0">
+""" + "".join(
+    f"""<gpu id="{rank}" i_chunks="1" o_chunks="1" s_chunks="1">
+<tb id="7" send="{1 - rank}" recv="-1" chan="1">{step(0, "s")}</tb>
+<tb id="3" send="-1" recv="{1 - rank}" chan="1">{step(0, "r", ("i", 0), ("s", 0))}</tb>
+<tb id="5" send="-1" recv="-1" chan="0">{step(0, "nop", after=(7, 0))}{step(1, "re", ("i", 0), ("s", 0), (3, 0))}
+{step(2, "cpy", ("s", 0), ("o", 0))}</tb></gpu>
+""" for rank in range(2)) + "</algo>"
+
+
+class Msccl(Case):
+    def test_ring(self):
+        for nranks in (2, 3, 5):
+            proof = self.good("verify", self.file(ring(nranks), "ring.xml"))
+            self.assertIn(f"AllReduce ring, {nranks} ranks: proven", proof)
+            self.assertIn(f"in place:     {2 * nranks - 2} rounds", proof)
+            self.assertIn(f" {2 * nranks - 2} messages", proof)
+
+    def test_others(self):
+        self.assertIn("AlltoAll x, 4 ranks: proven", self.good("verify", self.file(exchange(4), "a.xml")))
+        self.assertIn("AllReduce pair, 2 ranks: proven", self.good("verify", self.file(PAIR, "pair.xml")))
+
+    def test_import_writes_json(self):
+        out = self.folder / "out.json"
+        self.good("import", self.file(ring(4), "ring.xml"), "-o", out)
+        self.assertEqual(len(json.loads(out.read_text())["plans"]), 4)
+        self.assertEqual(self.good("import", out), out.read_text())
+
+    def refuse(self, text, expected):
+        self.assertIn("MSCCL XML: line ", self.refused(expected, "import", self.file(text, "bad.xml")))
+
+    def change(self, text, before, after):
+        self.assertIn(before, text)
+        return text.replace(before, after, 1)
+
+    def test_what_does_not_fit_names_the_element(self):
+        good = ring(3)
+        self.refuse(self.change(good, 'type="rrs"', 'type="rrx"'), 'line 2, gpu 0, tb 0, step 1: type="rrx" is none of')
+        self.refuse(self.change(good, 'coll="allreduce"', 'coll="custom"'), 'line 1, algo: coll="custom"')
+        self.refuse(self.change(good, 'ngpus="3"', 'ngpus="4"'), "gpu 3 is missing")
+        self.refuse(self.change(good, 'ngpus="3"', 'ngpus="2000000000"'), "expected an integer from 1 to 256")
+        self.refuse(self.change(good, 'id="1"', 'id="0"'), "line 3, gpu 0: is there twice")
+        self.refuse(self.change(good, 'chan="0"', 'chan="8"'), "gpu 0, tb 0: attribute chan")
+        self.refuse(self.change(good, 'cnt="1"', 'cnt="x"'), 'gpu 0, tb 0, step 0: attribute cnt="x"')
+        self.refuse(self.change(good, 'cnt="1"', 'cnt="1" cnt="1"'), "line 2: not XML")
+        self.refuse(self.change(good, 'srcoff="0"', 'srcoff="3"'), "step 0: attribute srcoff")
+        self.refuse(self.change(good, '<step s="0"', '<hop s="0"'), "line")
+        self.refuse(self.change(good, 'depid="-1" deps="-1"', 'depid="9" deps="0"'), "depends on tb 9 step 0")
+        self.refuse(good[:-20], "not XML")
+        self.refuse("<a>" * 100000, "not XML")
+        self.refuse("<algo/><algo/>", "a second root")
+
+    def test_wrong_schedules_name_the_step(self):
+        good = ring(3)
+        # A hole: what was never written is read.
+        self.refuse(PAIR.replace('type="r"', 'type="nop"'), "reads s[0], into which nothing was written")
+        # An overlap: one contribution twice.
+        self.refuse(self.change(PAIR, step(0, "s"), step(0, "s") + step(1, "nop")).replace(
+            step(1, "re", ("i", 0), ("s", 0), (3, 0)), step(1, "re", ("s", 0), ("s", 0), (3, 0))), "twice")
+        # A cycle.
+        self.refuse(self.change(PAIR, step(0, "s"), step(0, "s", after=(3, 0))).replace(
+            step(0, "s"), step(0, "s", after=(3, 0))), "gpu 0, tb 7, step 0: can never run: a cycle")
+        # Nobody takes what is sent.
+        self.refuse(self.change(good, 'type="r"', 'type="nop"'), "than that receives")
+        # One result never comes.
+        self.refused("property 3", "import", self.file(
+            PAIR.replace(step(2, "cpy", ("s", 0), ("o", 0)), "", 1), "bad.xml"))
+
+
 if __name__ == "__main__":
     unittest.main()
