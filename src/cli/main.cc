@@ -80,7 +80,10 @@ void addPlanCommands(CLI::App* plan, Arguments* arguments, Action* action) {
 
   CLI::App* give = plan->add_subcommand("export", "the plans for other tools");
   addWords(give, arguments);
-  give->add_option("--format", arguments->format, "json (ours, which import reads)");
+  give->add_option(
+      "--format", arguments->format,
+      "json (ours, which import reads; default), goal (LogGOPSim), or chakra (the nodes as JSON, "
+      "not protobuf)");
   give->add_option("--bytes", arguments->bytes,
                    "size of the message, where the format has sizes (1M)");
   addOutput(give, arguments, "file to write (standard output)");

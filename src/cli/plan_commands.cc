@@ -9,6 +9,7 @@
 #include "plan/drawing.h"
 #include "plan/json.h"
 #include "plan/text.h"
+#include "plan/traces.h"
 #include "plan/verifier.h"
 
 namespace omnes::cli {
@@ -137,8 +138,9 @@ base::Result<std::string> exportPlans(const PlanWords& words, const std::string&
                                       uint64_t bytes) {
   OMNES_ASSIGN_OR_RETURN(const std::vector<Plan> plans, plansOf(words));
   if (format == "json") return plan::toJson(plans);
-  (void)bytes;
-  return Status(Code::kInvalidArgument, "--format " + format + ": give json");
+  if (format == "goal") return plan::toGoal(plans, bytes);
+  if (format == "chakra") return plan::toChakra(plans, bytes);
+  return Status(Code::kInvalidArgument, "--format " + format + ": give json, goal or chakra");
 }
 
 base::Result<std::string> importPlans(const std::string& path) {

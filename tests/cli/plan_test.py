@@ -73,6 +73,36 @@ class Registered(Case):
             self.good("export", collective, algorithm, "--nranks", 3, "-o", path)
             self.assertEqual(self.good("import", path), path.read_text())
 
+    def test_goal_sends_what_is_received(self):
+        text = self.good("export", "allreduce", "ring", "--nranks", 4, "--format", "goal", "--bytes", "1002")
+        self.assertTrue(text.startswith("num_ranks 4\n"))
+        sent, received = [], []
+        for rank, body in enumerate(text.split("\nrank ")[1:]):
+            defined = set()
+            for line in body.splitlines()[1:]:
+                words = line.replace(":", "").split()
+                if "requires" in words:
+                    self.assertIn(words[2], defined)  # and so no cycle within a rank
+                elif words[1:2] == ["send"]:
+                    sent.append((rank, int(words[4]), words[6], words[2]))
+                elif words[1:2] == ["recv"]:
+                    received.append((int(words[4]), rank, words[6], words[2]))
+                defined.add(words[0])
+        self.assertEqual(sorted(sent), sorted(received))
+        lanes = text.count("calc 0") // 4 // 7  # 2n - 1 steps
+        self.assertEqual(sum(int(size[:-1]) for *_, size in sent), lanes * 6 * 1002)  # 2(n - 1)/n of n ranks
+
+    def test_chakra(self):
+        trace = json.loads(self.good("export", "alltoall", "direct", "--nranks", 3, "--format", "chakra", "--bytes", "6"))
+        self.assertEqual([each["rank"] for each in trace["ranks"]], [0, 1, 2])
+        nodes = [node for each in trace["ranks"] for node in each["nodes"]]
+        for kind in ("COMM_SEND_NODE", "COMM_RECV_NODE"):
+            found = [{a["name"]: next(v for k, v in a.items() if k != "name") for a in node["attr"]}
+                     for node in nodes if node["type"] == kind]
+            pairs = sorted((each["comm_src"], each["comm_dst"], each["comm_size"]) for each in found)
+            self.assertEqual(pairs, [(s, d, 2) for s in range(3) for d in range(3) if s != d])
+        self.refused("--bytes", "export", "alltoall", "direct", "--format", "goal", "--bytes", "x")
+
     def test_hosts(self):
         self.assertIn("4 ranks", self.good("verify", "allreduce", "hierarchical", "--hosts", "3,1"))
 
