@@ -115,10 +115,10 @@ bool areRegular(const plan::Groups& groups) {
   return true;
 }
 
-int64_t roundsBetween(Collective collective, int32_t nranks) {
-  return find(collective, nranks <= kMostForDirect ? "direct" : "circulant")
-      ->cost({.rank = 0, .nranks = nranks})
-      .rounds;
+plan::FlatHops hopsBetween(Collective collective, int32_t nranks) {
+  const bool isDirect = nranks <= kMostForDirect;
+  const Algorithm* algorithm = find(collective, isDirect ? "direct" : "circulant");
+  return {algorithm->cost({.rank = 0, .nranks = nranks}).rounds, isDirect};
 }
 
 // The formulas above hold for one level of up to eight groups, those but the all-reduce's for
@@ -134,7 +134,7 @@ Cost cost(const PlanRequest& request) {
     return costOfRegular(collective, sharesOf(groups, request.rank));
   const int64_t rounds = collective == Collective::kAllToAll
                              ? plan::hierarchicalAllToAllRounds(hierarchy)
-                             : plan::hierarchicalRounds(collective, hierarchy, roundsBetween);
+                             : plan::hierarchicalRounds(collective, hierarchy, hopsBetween);
   if (isExact && collective == Collective::kAllReduce)
     return costOfAllReduce(sharesOf(groups, request.rank), rounds);
   const plan::Counters counted = plan::countersOf(make<collective>(request));

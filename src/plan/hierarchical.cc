@@ -275,13 +275,15 @@ void finish(Plan* plan) {
 
 }  // namespace
 
-int64_t hierarchicalRounds(Collective collective, const Hierarchy& hierarchy, FlatRounds flat) {
+int64_t hierarchicalRounds(Collective collective, const Hierarchy& hierarchy, FlatCounter flat) {
   const Parts parts(hierarchy, 0);
   const Hierarchy units = simplified(unitsOf(hierarchy));
-  const int64_t between = units.levels.empty() ? flat(collective, units.nranks)
-                                               : hierarchicalRounds(collective, units, flat);
-  const int64_t row = parts.pairsMeetAgain() ? parts.longestRow() : 1;
-  return row * between + (collective == Collective::kAllReduce ? 2 : turnsInGroups(parts));
+  const FlatHops between = units.levels.empty()
+                               ? flat(collective, units.nranks)
+                               : FlatHops{hierarchicalRounds(collective, units, flat), false};
+  const bool isSideBySide = between.eachInItsWave && !parts.pairsMeetAgain();
+  return (isSideBySide ? 1 : parts.longestRow()) * between.count +
+         (collective == Collective::kAllReduce ? 2 : turnsInGroups(parts));
 }
 
 Plan hierarchicalAllReduce(const Hierarchy& hierarchy, int32_t rank, FlatMaker flat) {
