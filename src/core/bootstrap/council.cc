@@ -80,6 +80,7 @@ class Council {
   Result<CouncilResult> deliberate();
   Status turn();
   Status end(const Status& cause);
+  void tellLate(const SharedFrame& frame);
   Status lookForGone();
   Status exclude(uint32_t rank, const std::string& why);
   uint32_t president() const;
@@ -579,6 +580,29 @@ void Council::awaitGuestsGone() {
   }
 }
 
+// Whoever is on its way to this rank would otherwise wait for an answer until its deadline.
+void Council::tellLate(const SharedFrame& frame) {
+  const Deadline limit = Deadline::afterMs(clock_, kLastWordMs);
+  std::set<uint32_t> told;
+  for (const auto& [rank, guest] : guests_) told.insert(rank);
+  const size_t expected = party_.nranks() - excludedList().size() - 1;
+  while (told.size() < expected && !limit.hasPassed(clock_)) {
+    pollfd ready{acceptor_->fd(), POLLIN, 0};
+    ::poll(&ready, 1, kNapMs);
+    std::vector<ProvenConnection> proven;
+    acceptor_->step(&proven, nullptr);
+    for (ProvenConnection& connection : proven) {
+      const ProofIdentity& who = connection.hello.identity;
+      if (who.kind != LinkKind::kReport || who.from >= party_.nranks() || isExcluded_[who.from])
+        continue;
+      const auto guest = guests_.insert_or_assign(
+          who.from, CouncilGuest{CouncilLine(std::move(connection.fd)), std::nullopt});
+      guest.first->second.line.send(frame);
+      told.insert(who.from);
+    }
+  }
+}
+
 // Tells all who can be reached why this rank leaves.
 Status Council::end(const Status& cause) {
   // Those who still think that it presides will hear better.
@@ -594,6 +618,7 @@ Status Council::end(const Status& cause) {
   for (auto& [rank, call] : knocks_)
     if (call->line.has_value()) call->line->send(frame);
   if (call_ != nullptr && call_->line.has_value() && !wasTold_) call_->line->send(frame);
+  if (isPresident() && cause.code() != Code::kTimeout && !isAborted(limits_)) tellLate(frame);
   flush(kLastWordMs);
   awaitGuestsGone();
   return cause;
