@@ -335,10 +335,14 @@ Status Council::take(uint32_t from, const Frame& frame, std::optional<std::strin
 
 Status Council::hear(uint32_t from, CouncilLine* line, std::optional<std::string>* blob,
                      bool* isOver) {
-  *isOver = line->writer.flush(line->fd.get()) == IoState::kClosed;
+  // Who has hung up may have said why: that is read even when nothing can be sent any more.
+  const bool isDeaf = line->writer.flush(line->fd.get()) == IoState::kClosed;
   while (!*isOver) {
     const FrameReader::Outcome outcome = line->reader.read(line->fd.get());
-    if (outcome == FrameReader::Outcome::kAgain) return Status::ok();
+    if (outcome == FrameReader::Outcome::kAgain) {
+      *isOver = isDeaf;
+      return Status::ok();
+    }
     *isOver = outcome != FrameReader::Outcome::kFrame;
     if (*isOver) return Status::ok();
     if (agenda_.excludesDead && isExcluded_[from]) {
@@ -466,10 +470,12 @@ Status Council::attend() {
   } else if (hasGrown_) {
     call_->line->send(ownReport(FrameType::kReport));
   }
-  bool isOver = call_->line->writer.flush(call_->line->fd.get()) == IoState::kClosed;
+  // Its last word is read even when it has hung up before this rank has reported.
+  const bool isDeaf = call_->line->writer.flush(call_->line->fd.get()) == IoState::kClosed;
+  bool isOver = false;
   while (!isOver && !decision_.has_value()) {
     const FrameReader::Outcome outcome = call_->line->reader.read(call_->line->fd.get());
-    if (outcome == FrameReader::Outcome::kAgain) return Status::ok();
+    if (outcome == FrameReader::Outcome::kAgain && !isDeaf) return Status::ok();
     isOver = outcome != FrameReader::Outcome::kFrame;
     if (!isOver) OMNES_RETURN_IF_ERROR(takeFromPresident(call_->line->reader.frame()));
   }
