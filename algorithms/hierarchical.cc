@@ -78,9 +78,9 @@ Shares sharesOf(const plan::Groups& groups, int32_t rank) {
   return {g, groups.count(), largest, firstOf(position + 1) - firstOf(position)};
 }
 
-Cost costOfAllReduce(const Shares& s) {
+Cost costOfAllReduce(const Shares& s, int64_t rounds) {
   const int64_t h = s.groups;  // also the blocks of a part
-  return {.rounds = 4,
+  return {.rounds = rounds,
           .messages = 2 * (s.g - 1) + 2 * (h - 1) * s.parts,
           .inputBlocks = h * (s.largest - s.parts) + (s.g - 1) * h * s.parts + (h - 1) * s.parts,
           .partialBlocks = (h - 1) * s.parts,
@@ -91,7 +91,6 @@ Cost costOfAllReduce(const Shares& s) {
 Cost costOfRegular(Collective collective, const Shares& s) {
   const int64_t g = s.g, h = s.groups;
   switch (collective) {
-    case Collective::kAllReduce: return costOfAllReduce(s);
     case Collective::kAllGather:
       return {.rounds = 2, .messages = g - 1 + h - 1, .inputBlocks = h - 1 + (g - 1) * h};
     case Collective::kReduceScatter:
@@ -116,28 +115,30 @@ bool areRegular(const plan::Groups& groups) {
   return true;
 }
 
+plan::FlatHops hopsBetween(Collective collective, int32_t nranks) {
+  const bool isDirect = nranks <= kMostForDirect;
+  const Algorithm* algorithm = find(collective, isDirect ? "direct" : "circulant");
+  return {algorithm->cost({.rank = 0, .nranks = nranks}).rounds, isDirect};
+}
+
 // The formulas above hold for one level of up to eight groups, those but the all-reduce's for
 // regular ones. The runs into which uneven lists of blocks are cut have none: there it is counted
-// from the plan, and the rounds are the most that there can be.
+// from the plan, and the rounds are the most that there can be (plan/hierarchical.h).
 template <Collective collective>
 Cost cost(const PlanRequest& request) {
   const Hierarchy hierarchy = hierarchyOf(request);
   if (hierarchy.levels.empty()) return find(collective, "direct")->cost(request);
   const plan::Groups groups(hierarchy.levels[0]);
-  if (hierarchy.levels.size() == 1 && groups.count() <= kMostForDirect &&
-      (collective == Collective::kAllReduce || areRegular(groups)))
+  const bool isExact = hierarchy.levels.size() == 1 && groups.count() <= kMostForDirect;
+  if (isExact && collective != Collective::kAllReduce && areRegular(groups))
     return costOfRegular(collective, sharesOf(groups, request.rank));
+  const int64_t rounds = collective == Collective::kAllToAll
+                             ? plan::hierarchicalAllToAllRounds(hierarchy)
+                             : plan::hierarchicalRounds(collective, hierarchy, hopsBetween);
+  if (isExact && collective == Collective::kAllReduce)
+    return costOfAllReduce(sharesOf(groups, request.rank), rounds);
   const plan::Counters counted = plan::countersOf(make<collective>(request));
-  // The outermost groups exchange; the levels inside are passed on the way there and back, or on
-  // one of them.
-  const plan::Groups outermost(hierarchy.levels.back());
-  const int64_t levels = static_cast<int64_t>(hierarchy.levels.size());
-  const bool exchanges = collective == Collective::kAllToAll;
-  const PlanRequest between{.rank = 0, .nranks = outermost.count()};
-  const char* name = outermost.count() <= kMostForDirect ? "direct" : "circulant";
-  return {.rounds = exchanges ? levels + 1
-                              : (collective == Collective::kAllReduce ? 2 : 1) * levels +
-                                    find(collective, name)->cost(between).rounds,
+  return {.rounds = rounds,
           .messages = counted.messages,
           .inputBlocks = counted.inputBlocks,
           .partialBlocks = counted.partialBlocks,

@@ -30,8 +30,9 @@ thread_local uint32_t guardsOfThread = 0;
 
 // Neither side waits for ever: a signal handler may fork on a thread that is inside a guard, and
 // another library's handler may hold at the fork what a thread before its guard holds. A descriptor
-// that slips through stays open in the child until it exits or execs, and nothing worse.
-constexpr int64_t kLongestWaitNs = 50'000'000;
+// that slips through stays open in the child until it exits or execs, and nothing worse. Longer
+// than a busy machine keeps a thread from running.
+constexpr int64_t kLongestWaitNs = 500'000'000;
 
 int64_t nowNs() {
   timespec now;

@@ -75,6 +75,8 @@ class Parts {
   // Whether some pair of ranks meets in several parts: then a link carries several chunks of a
   // slice in a row, for which slots are too few if they are taken a wave later.
   bool pairsMeetAgain() const;
+  // The most parts in a row of which each shares an owner with the next, in one group or another.
+  int32_t longestRow() const;
 
  private:
   const Groups groups_;
@@ -100,6 +102,21 @@ bool Parts::pairsMeetAgain() const {
     }
   }
   return false;
+}
+
+int32_t Parts::longestRow() const {
+  int32_t longest = 1;
+  int32_t row = 1;
+  for (int32_t part = 1; part < count(); ++part) {
+    bool isShared = false;
+    for (int32_t group = 0; group < groups_.count() && !isShared; ++group) {
+      const int64_t g = groups_.sizeOf(group);
+      isShared = part * g / count() == (part - 1) * g / count();
+    }
+    row = isShared ? row + 1 : 1;
+    longest = std::max(longest, row);
+  }
+  return longest;
 }
 
 // The members of a group but the own one, beginning behind it.
@@ -146,48 +163,62 @@ class GroupLists {
   size_t rounds_ = 0;
 };
 
+// What a member sends the others in a round of reduceInGroup(), and what it adds then.
+void sendToOwners(const Parts& parts, const GroupLists& owned, size_t round, Plan* plan) {
+  for (const int32_t other : othersOfGroup(parts)) {
+    const auto theirs = owned.of(other, round);
+    if (theirs.empty()) continue;
+    addMove(plan, 0, {slice(Space::kInput, theirs, Mark::kInput)}, Op::kNone,
+            {linkRef(kStreamForth, at(memberAt(parts, other)), Mark::kInput)});
+  }
+}
+void addOwned(const Parts& parts, std::span<const int32_t> mine, Plan* plan) {
+  if (mine.empty()) return;
+  std::vector<Ref> operands;
+  for (int32_t position = 0; position < parts.size(); ++position) {
+    if (position == parts.position()) {
+      operands.push_back(slice(Space::kInput, mine, Mark::kInput));
+    } else {
+      operands.push_back(linkRef(kStreamForth, at(memberAt(parts, position)), Mark::kInput));
+    }
+  }
+  addMove(plan, 0, std::move(operands), Op::kReduce,
+          {slice(Space::kScratch, mine, Mark::kPartial)});
+}
+
 // Every member sends the others what they own, and adds what it owns, in the order of the members,
-// into scratch. In rounds, so that one slot a link is enough.
+// into scratch. As many chunks at once as a link has slots: the fewer turns, the fewer rounds.
 void reduceInGroup(const Parts& parts, const GroupLists& owned, Plan* plan) {
-  for (size_t round = 0; round < owned.rounds(); ++round) {
-    for (const int32_t other : othersOfGroup(parts)) {
-      const auto theirs = owned.of(other, round);
-      if (theirs.empty()) continue;
-      addMove(plan, 0, {slice(Space::kInput, theirs, Mark::kInput)}, Op::kNone,
-              {linkRef(kStreamForth, at(memberAt(parts, other)), Mark::kInput)});
-    }
-    const auto mine = owned.of(parts.position(), round);
-    if (mine.empty()) continue;
-    std::vector<Ref> operands;
-    for (int32_t position = 0; position < parts.size(); ++position) {
-      if (position == parts.position()) {
-        operands.push_back(slice(Space::kInput, mine, Mark::kInput));
-      } else {
-        operands.push_back(linkRef(kStreamForth, at(memberAt(parts, position)), Mark::kInput));
-      }
-    }
-    addMove(plan, 0, std::move(operands), Op::kReduce,
-            {slice(Space::kScratch, mine, Mark::kPartial)});
+  for (size_t turn = 0; turn < owned.rounds(); turn += kMinCredits) {
+    const size_t end = std::min(owned.rounds(), turn + kMinCredits);
+    for (size_t round = turn; round < end; ++round) sendToOwners(parts, owned, round, plan);
+    for (size_t round = turn; round < end; ++round)
+      addOwned(parts, owned.of(parts.position(), round), plan);
   }
 }
 
-// Every member sends the others what it has in the output, and takes what they have. In rounds.
+// Every member sends the others what it has in the output, and takes what they have. In turns, as
+// above.
 void gatherInGroup(const Parts& parts, const GroupLists& held, uint16_t delay, Plan* plan) {
   const std::vector<int32_t> others = othersOfGroup(parts);
   if (others.empty()) return;
-  for (size_t round = 0; round < held.rounds(); ++round) {
-    const auto mine = held.of(parts.position(), round);
-    std::vector<Ref> sinks;
-    for (const int32_t other : others)
-      sinks.push_back(linkRef(kStreamBack, at(memberAt(parts, other)), Mark::kInput));
-    if (!mine.empty())
-      addMove(plan, delay, {slice(Space::kOutput, mine, Mark::kInput)}, Op::kNone,
-              std::move(sinks));
-    for (const int32_t other : others) {
-      const auto theirs = held.of(other, round);
-      if (theirs.empty()) continue;
-      addMove(plan, delay, {linkRef(kStreamBack, at(memberAt(parts, other)), Mark::kInput)},
-              Op::kNone, {slice(Space::kOutput, theirs, Mark::kInput)});
+  std::vector<Ref> sinks;
+  for (const int32_t other : others)
+    sinks.push_back(linkRef(kStreamBack, at(memberAt(parts, other)), Mark::kInput));
+  for (size_t turn = 0; turn < held.rounds(); turn += kMinCredits) {
+    const size_t end = std::min(held.rounds(), turn + kMinCredits);
+    for (size_t round = turn; round < end; ++round) {
+      const auto mine = held.of(parts.position(), round);
+      if (!mine.empty())
+        addMove(plan, delay, {slice(Space::kOutput, mine, Mark::kInput)}, Op::kNone, sinks);
+    }
+    for (size_t round = turn; round < end; ++round) {
+      for (const int32_t other : others) {
+        const auto theirs = held.of(other, round);
+        if (theirs.empty()) continue;
+        addMove(plan, delay, {linkRef(kStreamBack, at(memberAt(parts, other)), Mark::kInput)},
+                Op::kNone, {slice(Space::kOutput, theirs, Mark::kInput)});
+      }
     }
   }
 }
@@ -224,12 +255,36 @@ Plan betweenGroups(const Hierarchy& hierarchy, int32_t unit, FlatMaker flat,
   }
 }
 
+// Turns of the longest exchange of whole blocks within any group.
+int64_t turnsInGroups(const Parts& parts) {
+  size_t turns = 0;
+  for (int32_t group = 0; group < parts.groups().count(); ++group) {
+    if (parts.groups().sizeOf(group) == 1) continue;
+    for (int32_t position = 0; position < parts.groups().sizeOf(group); ++position)
+      turns =
+          std::max(turns, (stretchesOf(parts.heldBy(group, position)).size() + kMinCredits - 1) /
+                              kMinCredits);
+  }
+  return static_cast<int64_t>(turns);
+}
+
 void finish(Plan* plan) {
   plan->scratchCopies = scratchCopiesFor(plan->lanes[0]);
   normalise(*plan);
 }
 
 }  // namespace
+
+int64_t hierarchicalRounds(Collective collective, const Hierarchy& hierarchy, FlatCounter flat) {
+  const Parts parts(hierarchy, 0);
+  const Hierarchy units = simplified(unitsOf(hierarchy));
+  const FlatHops between = units.levels.empty()
+                               ? flat(collective, units.nranks)
+                               : FlatHops{hierarchicalRounds(collective, units, flat), false};
+  const bool isSideBySide = between.eachInItsWave && !parts.pairsMeetAgain();
+  return (isSideBySide ? 1 : parts.longestRow()) * between.count +
+         (collective == Collective::kAllReduce ? 2 : turnsInGroups(parts));
+}
 
 Plan hierarchicalAllReduce(const Hierarchy& hierarchy, int32_t rank, FlatMaker flat) {
   const Parts parts(hierarchy, rank);

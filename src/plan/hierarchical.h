@@ -37,10 +37,33 @@ Plan hierarchicalAllGather(const Hierarchy& hierarchy, int32_t rank, FlatMaker f
 // The other way round: within a group every block is added by one member, then between the groups.
 Plan hierarchicalReduceScatter(const Hierarchy& hierarchy, int32_t rank, FlatMaker flat);
 
+// The most link hops that follow from each other in one of the three above, where `flat` has so
+// many among equal ranks. What makes it more than one way there, one between the groups and one
+// back:
+// * A rank with several parts does one after the other, and whoever shares a part with it waits. So
+//   the most parts in a row count of which each shares an owner with the next: all L of them when
+//   there is a group of one rank. It does them side by side, and they count once, if each hop of
+//   `flat` is taken in a wave of its own and no two ranks meet in several parts, as they do in
+//   groups of 4, 2 and 2 ranks: for that a link would need more slots.
+// * Blocks of a member that are not evenly spaced are several chunks, of which as many as a link
+//   has slots (two) take one hop.
+// Exact for an all-reduce of one level with "direct" between the groups.
+struct FlatHops {
+  int64_t count = 0;           // in a row
+  bool eachInItsWave = false;  // what one hop brings is sent on a wave (a delay) later
+};
+using FlatCounter = FlatHops (*)(Collective collective, int32_t nranks);
+int64_t hierarchicalRounds(Collective collective, const Hierarchy& hierarchy, FlatCounter flat);
+
 // Within each group a block goes to the member that has the position of its destination in the
 // destination's group; then between the groups, level by level in the same way, and in the last
 // step to the destination itself. So one message a pair of groups and position carries what all
 // members of a group have for a rank.
 Plan hierarchicalAllToAll(const Hierarchy& hierarchy, int32_t rank);
+
+// The most link hops that follow from each other in it: one a phase, and one more for each two
+// chunks that some rank has for another in a phase beyond the first two. Uneven groups and ranks
+// that are no neighbours have more chunks.
+int64_t hierarchicalAllToAllRounds(const Hierarchy& hierarchy);
 
 }  // namespace omnes::plan

@@ -16,6 +16,8 @@
 namespace omnes::plan {
 namespace {
 
+constexpr int32_t kMinCredits = 2;
+
 struct Item {
   int32_t source = 0;
   int32_t destination = 0;
@@ -40,6 +42,9 @@ class Router {
   bool isActive(int32_t phase, int32_t rank) const;
   // What goes from one rank to another in a phase, in the order and the pieces of the plan.
   std::vector<Chunk> chunksOf(int32_t phase, int32_t from, int32_t to) const;
+
+  // The most chunks that a rank has for another in a phase.
+  size_t mostChunks(int32_t phase) const;
 
   int32_t scratchBlocks() const { return static_cast<int32_t>(levels_.size()) * copies_ * nranks_; }
   int32_t longestChunk() const { return longest_; }
@@ -71,6 +76,8 @@ class Router {
   int32_t copyOf(int32_t source) const {
     return copies_ == 1 ? 0 : levels_.back().groups.positionOf(source);
   }
+  // The items of a list in pieces that are one run at both ends.
+  void cut(const std::vector<Item>& list, bool isFinal, std::vector<Chunk>* chunks) const;
   // Inside group `group` of a level: the rank at the place that `destination` has in its own group.
   int32_t counterpart(int32_t level, int32_t group, int32_t destination) const;
 
@@ -158,32 +165,57 @@ std::vector<Chunk> Router::chunksOf(int32_t phase, int32_t from, int32_t to) con
     }
   }
   std::vector<Chunk> chunks;
-  for (const auto& list : lists) {
-    // Evenly spaced wherever either end may keep them: by extent alone in input, output and a
-    // single copy of scratch, by copy as well in several.
-    std::vector<int32_t> places;
-    for (const Item& item : list) places.push_back(scratchIndex(0, item));
-    size_t begin = 0;
-    while (begin < list.size()) {
-      const auto numbers = std::span(places).subspan(begin);
-      size_t count = stretchesOf(numbers, static_cast<size_t>(longest_)).front().count;
-      // A block of the input or the output belongs to one rank; and no extent twice in a chunk.
-      const auto fits = [&](size_t n) {
-        bool oneSource = true, oneDestination = true;
-        for (size_t i = begin; i < begin + n; ++i) {
-          oneSource = oneSource && list[i].source == list[begin].source;
-          oneDestination = oneDestination && list[i].destination == list[begin].destination;
-        }
-        return oneSource || oneDestination;
-      };
-      while (copies_ > 1 && !fits(count)) --count;
-      chunks.push_back({{list.begin() + static_cast<std::ptrdiff_t>(begin),
-                         list.begin() + static_cast<std::ptrdiff_t>(begin + count)},
-                        &list == &lists[0]});
-      begin += count;
-    }
-  }
+  cut(lists[0], true, &chunks);
+  cut(lists[1], false, &chunks);
   return chunks;
+}
+
+void Router::cut(const std::vector<Item>& list, bool isFinal, std::vector<Chunk>* chunks) const {
+  // Evenly spaced wherever either end may keep them: by extent alone in input, output and a single
+  // copy of scratch, by copy as well in several.
+  std::vector<int32_t> places;
+  for (const Item& item : list) places.push_back(scratchIndex(0, item));
+  size_t begin = 0;
+  while (begin < list.size()) {
+    const auto numbers = std::span(places).subspan(begin);
+    size_t count = stretchesOf(numbers, static_cast<size_t>(longest_)).front().count;
+    // A block of the input or the output belongs to one rank; and no extent twice in a chunk.
+    const auto fits = [&](size_t n) {
+      bool oneSource = true, oneDestination = true;
+      for (size_t i = begin; i < begin + n; ++i) {
+        oneSource = oneSource && list[i].source == list[begin].source;
+        oneDestination = oneDestination && list[i].destination == list[begin].destination;
+      }
+      return oneSource || oneDestination;
+    };
+    while (copies_ > 1 && !fits(count)) --count;
+    chunks->push_back({{list.begin() + static_cast<std::ptrdiff_t>(begin),
+                        list.begin() + static_cast<std::ptrdiff_t>(begin + count)},
+                       isFinal});
+    begin += count;
+  }
+}
+
+size_t Router::mostChunks(int32_t phase) const {
+  size_t most = 0;
+  for (int32_t from = 0; from < nranks_; ++from) {
+    if (!isActive(phase, from)) continue;
+    // As chunksOf(), for all receivers in one go.
+    std::map<int32_t, std::vector<Item>> lists[2];
+    for (const int32_t source : reachOf(phase - 1, from)) {
+      for (int32_t extent = 0; extent < nranks_; ++extent) {
+        const Item item{source, (source + extent) % nranks_};
+        if (from == item.destination || holder(phase - 1, item) != from) continue;
+        const int32_t to = holder(phase, item);
+        if (to != from) lists[item.destination == to ? 0 : 1][to].push_back(item);
+      }
+    }
+    std::map<int32_t, std::vector<Chunk>> chunks;
+    for (const bool isFinal : {true, false})
+      for (const auto& [to, list] : lists[isFinal ? 0 : 1]) cut(list, isFinal, &chunks[to]);
+    for (const auto& [to, list] : chunks) most = std::max(most, list.size());
+  }
+  return most;
 }
 
 // Writes one rank's plan.
@@ -249,13 +281,16 @@ void Exchange::addPhase(int32_t phase) {
   }
   for (const Chunk& chunk : router_.chunksOf(phase, rank_, rank_))
     add(0, before(chunk), behind(phase, chunk));
-  for (size_t round = 0; round < rounds; ++round) {
-    for (const auto& [peer, chunks] : out)
-      if (round < chunks.size())
-        add(0, before(chunks[round]), linkRef(kStreamForth, at(peer), Mark::kInput));
-    for (const auto& [peer, chunks] : in)
-      if (round < chunks.size())
-        add(late, linkRef(kStreamForth, at(peer), Mark::kInput), behind(phase, chunks[round]));
+  // As many chunks at once as a link has slots: the fewer turns, the fewer hops in a row.
+  for (size_t turn = 0; turn < rounds; turn += kMinCredits) {
+    for (size_t round = turn; round < turn + kMinCredits; ++round)
+      for (const auto& [peer, chunks] : out)
+        if (round < chunks.size())
+          add(0, before(chunks[round]), linkRef(kStreamForth, at(peer), Mark::kInput));
+    for (size_t round = turn; round < turn + kMinCredits; ++round)
+      for (const auto& [peer, chunks] : in)
+        if (round < chunks.size())
+          add(late, linkRef(kStreamForth, at(peer), Mark::kInput), behind(phase, chunks[round]));
   }
   kept_ = phase;
 }
@@ -267,10 +302,18 @@ void Exchange::run() {
 
 }  // namespace
 
+int64_t hierarchicalAllToAllRounds(const Hierarchy& hierarchy) {
+  const Router router(hierarchy);
+  size_t rounds = 0;
+  for (int32_t phase = 0; phase < router.phases(); ++phase)
+    rounds += (router.mostChunks(phase) + kMinCredits - 1) / kMinCredits;
+  return static_cast<int64_t>(rounds);
+}
+
 Plan hierarchicalAllToAll(const Hierarchy& hierarchy, int32_t rank) {
   const Router router(hierarchy);
   Builder builder(Collective::kAllToAll, "hierarchical", rank, hierarchy.nranks);
-  builder.minCredits(2).scratch(router.scratchBlocks());
+  builder.minCredits(kMinCredits).scratch(router.scratchBlocks());
   Plan plan = builder.build();
   Exchange(router, rank, &plan).run();
   plan.maxInputChunkBlocks = router.longestChunk();

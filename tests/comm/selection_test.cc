@@ -68,6 +68,7 @@ TEST(AlgorithmChoice, TreeIsWhatEachCollectiveHasOfTheKind) {
   EXPECT_EQ(named(Collective::kAllGather), Names{"tree"});
   EXPECT_EQ(named(Collective::kBroadcast), Names{"double_binary_tree"});
   EXPECT_EQ(named(Collective::kGather), Names{"binomial"});
+  EXPECT_EQ(named(Collective::kAllToAll), Names{"bruck"});
   EXPECT_EQ(named(Collective::kBarrier), Names{});
 }
 
@@ -157,6 +158,30 @@ TEST(Selection, DeterministicKeepsSumsInRankOrder) {
   EXPECT_TRUE(checkRules(rulesOf("ring,direct", true)).isOk());
   EXPECT_TRUE(checkRules(rulesOf("^direct", true)).isOk());
   EXPECT_TRUE(checkRules(rulesOf("ring")).isOk());
+}
+
+// A name that the collective lacks would be passed over in silence.
+TEST(Selection, PrefersOnlyWhatTheCollectiveHas) {
+  for (const algorithms::Algorithm& registered : algorithms::all())
+    for (const int32_t nranks : {1, 2, 3, 5, 8, 17, 64})
+      for (const int32_t ranksPerHost : {1, 3, nranks})
+        for (const bool sharesCores : {false, true})
+          for (uint64_t count = 0; count <= uint64_t{1} << 24; count = count * 8 + 1) {
+            std::vector<int32_t> hosts;
+            for (int32_t rank = 0; rank < nranks; ++rank) hosts.push_back(rank / ranksPerHost);
+            JobShape job = jobOf(hosts);
+            job.sharesCores = sharesCores;
+            const Collective collective = registered.collective;
+            const Shape shape{.collective = collective,
+                              .count = count,
+                              .root = plan::hasRoot(collective) ? 0 : -1};
+            const auto names = preferredNames(shape, job);
+            EXPECT_FALSE(names.empty()) << plan::nameOf(collective);
+            for (const std::string_view name : names)
+              EXPECT_NE(algorithms::find(collective, name), nullptr)
+                  << name << " for " << plan::nameOf(collective) << " of " << count << " by "
+                  << nranks;
+          }
 }
 
 // Something must be left for every call: any number of ranks, any size, any hosts.

@@ -26,7 +26,7 @@ class Memory {
   // Empty when the buffer holds `expected` and what is around it is as it was.
   std::string difference(const Bytes& expected) const {
     const uint8_t* got = all_.data() + start_;
-    if (std::memcmp(got, expected.data(), bytes_) != 0) {
+    if (!std::equal(expected.begin(), expected.end(), got)) {
       const auto at =
           static_cast<uint64_t>(std::mismatch(got, got + bytes_, expected.data()).first - got);
       return "byte " + std::to_string(at) + " of " + std::to_string(bytes_) + " is " +

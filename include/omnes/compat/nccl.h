@@ -100,7 +100,16 @@ typedef omnesConfig_t ncclConfig_t;
 #define ncclGetUniqueId omnesGetUniqueId
 #define ncclCommInitRank omnesCommInitRank
 #define ncclCommInitRankConfig omnesCommInitRankConfig
+#define ncclCommInitRankScalable omnesCommInitRankScalable
 #define ncclCommInitAll omnesCommInitAll
+#define NCCL_SPLIT_NOCOLOR OMNES_SPLIT_NOCOLOR
+#define ncclCommSplit omnesCommSplit
+#define NCCL_SHRINK_DEFAULT OMNES_SHRINK_DEFAULT
+#define NCCL_SHRINK_ABORT OMNES_SHRINK_ABORT
+#define ncclCommShrink omnesCommShrink
+#define ncclCommGetUniqueId omnesCommGetUniqueId
+#define ncclCommGrow omnesCommGrow
+#define ncclCommRevoke omnesCommRevoke
 #define ncclCommFinalize omnesCommFinalize
 #define ncclCommDestroy omnesCommDestroy
 #define ncclCommAbort omnesCommAbort

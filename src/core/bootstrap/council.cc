@@ -33,6 +33,8 @@ constexpr int kNapMs = 5;
 // After its deadline a rank waits this long for the word of who presides, who knows who is missing.
 constexpr Duration kGrace = std::chrono::milliseconds(500);
 constexpr int64_t kLastWordMs = 250;
+// After a decision, for those it excludes although somebody listens for them.
+constexpr int64_t kFarewellMs = 250;
 // Argument of kFailed: it is about this connection's other end alone.
 constexpr uint32_t kShunned = 1;
 
@@ -47,6 +49,14 @@ Deadline withGrace(Deadline deadline, const base::Clock& clock) {
   const auto left =
       std::chrono::ceil<std::chrono::milliseconds>(deadline.remaining(clock) + kGrace).count();
   return Deadline::afterMs(clock, left);
+}
+
+pollfd pollOf(const CouncilLine& line) { return {line.fd.get(), line.events(), 0}; }
+
+// While the call pauses it has no descriptor, which poll skips.
+pollfd pollOf(const CouncilCall& call) {
+  if (call.line.has_value()) return pollOf(*call.line);
+  return {call.link.fd(), call.link.events(), 0};
 }
 
 class Council {
@@ -70,6 +80,7 @@ class Council {
   Result<CouncilResult> deliberate();
   Status turn();
   Status end(const Status& cause);
+  void tellLate(const SharedFrame& frame);
   Status lookForGone();
   Status exclude(uint32_t rank, const std::string& why);
   uint32_t president() const;
@@ -99,6 +110,9 @@ class Council {
   Status stepKnock(uint32_t to);
   // The connection to who presides.
   Status attend();
+  void leavePresident();
+  void sayFarewell();
+  void awaitFarewells();
   Status takeFromPresident(Frame& frame);
   Status step(CouncilCall* call, uint32_t to);
   std::unique_ptr<CouncilCall> makeCall(uint32_t to, LinkKind kind) const;
@@ -124,6 +138,8 @@ class Council {
   std::map<uint32_t, std::unique_ptr<CouncilCall>> knocks_;
   uint32_t attended_ = kNoRank;  // whom call_ leads to
   std::unique_ptr<CouncilCall> call_;
+  // To those who were to preside until somebody took them for dead: they may live, and must hear.
+  std::map<uint32_t, std::unique_ptr<CouncilCall>> farewells_;
   std::vector<std::string> blobs_;  // from who presides
   std::optional<CouncilDecision> decision_;
   bool isShunned_ = false;  // the others go on without this rank
@@ -232,9 +248,9 @@ Status Council::turn() {
   welcome();
   OMNES_RETURN_IF_ERROR(hearGuests());
   OMNES_RETURN_IF_ERROR(hearKnockers());
+  sayFarewell();
   if (isPresident()) {
-    call_.reset();
-    attended_ = kNoRank;
+    leavePresident();
     OMNES_RETURN_IF_ERROR(knock());
   } else {
     knocks_.clear();
@@ -319,10 +335,14 @@ Status Council::take(uint32_t from, const Frame& frame, std::optional<std::strin
 
 Status Council::hear(uint32_t from, CouncilLine* line, std::optional<std::string>* blob,
                      bool* isOver) {
-  *isOver = line->writer.flush(line->fd.get()) == IoState::kClosed;
+  // Who has hung up may have said why: that is read even when nothing can be sent any more.
+  const bool isDeaf = line->writer.flush(line->fd.get()) == IoState::kClosed;
   while (!*isOver) {
     const FrameReader::Outcome outcome = line->reader.read(line->fd.get());
-    if (outcome == FrameReader::Outcome::kAgain) return Status::ok();
+    if (outcome == FrameReader::Outcome::kAgain) {
+      *isOver = isDeaf;
+      return Status::ok();
+    }
     *isOver = outcome != FrameReader::Outcome::kFrame;
     if (*isOver) return Status::ok();
     if (agenda_.excludesDead && isExcluded_[from]) {
@@ -434,7 +454,7 @@ Status Council::takeFromPresident(Frame& frame) {
 
 Status Council::attend() {
   const uint32_t to = president();
-  if (attended_ != to) call_.reset();
+  if (attended_ != to) leavePresident();
   attended_ = to;
   if (call_ == nullptr) {
     call_ = makeCall(to, LinkKind::kReport);
@@ -450,16 +470,59 @@ Status Council::attend() {
   } else if (hasGrown_) {
     call_->line->send(ownReport(FrameType::kReport));
   }
-  bool isOver = call_->line->writer.flush(call_->line->fd.get()) == IoState::kClosed;
+  // Its last word is read even when it has hung up before this rank has reported.
+  const bool isDeaf = call_->line->writer.flush(call_->line->fd.get()) == IoState::kClosed;
+  bool isOver = false;
   while (!isOver && !decision_.has_value()) {
     const FrameReader::Outcome outcome = call_->line->reader.read(call_->line->fd.get());
-    if (outcome == FrameReader::Outcome::kAgain) return Status::ok();
+    if (outcome == FrameReader::Outcome::kAgain && !isDeaf) return Status::ok();
     isOver = outcome != FrameReader::Outcome::kFrame;
     if (!isOver) OMNES_RETURN_IF_ERROR(takeFromPresident(call_->line->reader.frame()));
   }
   // Whether it has died is found out by calling it once more.
   if (isOver) call_.reset();
   return Status::ok();
+}
+
+// Nobody calls there again, so this connection is the only one that can say why. One that has
+// reached nobody is dropped: that is how the dead look.
+void Council::leavePresident() {
+  const bool isReached = call_ != nullptr && (call_->line.has_value() ||
+                                              call_->link.state() == OutgoingLink::State::kProving);
+  if (isReached && isExcluded_[attended_]) {
+    if (call_->line.has_value()) call_->line->send(shunning());
+    farewells_.insert_or_assign(attended_, std::move(call_));
+  }
+  call_.reset();
+  attended_ = kNoRank;
+}
+
+// A farewell is over when its word is sent, or its connection lost.
+void Council::sayFarewell() {
+  for (auto entry = farewells_.begin(); entry != farewells_.end();) {
+    CouncilCall& call = *entry->second;
+    if (!call.line.has_value()) {
+      const bool isLost = !call.link.step(clock_.now()).isOk() ||
+                          call.link.state() == OutgoingLink::State::kPausing;
+      if (!isLost && call.link.state() == OutgoingLink::State::kDone) {
+        call.line.emplace(call.link.take());
+        call.line->send(shunning());
+      }
+      entry = isLost ? farewells_.erase(entry) : std::next(entry);
+      continue;
+    }
+    const IoState state = call.line->writer.flush(call.line->fd.get());
+    entry = state == IoState::kAgain ? std::next(entry) : farewells_.erase(entry);
+  }
+}
+
+void Council::awaitFarewells() {
+  const Deadline limit = Deadline::afterMs(clock_, kFarewellMs);
+  for (sayFarewell(); !farewells_.empty() && !limit.hasPassed(clock_); sayFarewell()) {
+    std::vector<pollfd> fds;
+    for (const auto& [rank, call] : farewells_) fds.push_back(pollOf(*call));
+    ::poll(fds.data(), fds.size(), kNapMs);
+  }
 }
 
 Result<CouncilResult> Council::decide() {
@@ -481,6 +544,7 @@ Result<CouncilResult> Council::decide() {
   // A guest that does not read is stopped or dying, which the meeting that follows finds out.
   flush(std::max<int64_t>(kLastWordMs, wireMs(deadline_, clock_)));
   awaitGuestsGone();
+  awaitFarewells();
   return result;
 }
 
@@ -522,6 +586,29 @@ void Council::awaitGuestsGone() {
   }
 }
 
+// Whoever is on its way to this rank would otherwise wait for an answer until its deadline.
+void Council::tellLate(const SharedFrame& frame) {
+  const Deadline limit = Deadline::afterMs(clock_, kLastWordMs);
+  std::set<uint32_t> told;
+  for (const auto& [rank, guest] : guests_) told.insert(rank);
+  const size_t expected = party_.nranks() - excludedList().size() - 1;
+  while (told.size() < expected && !limit.hasPassed(clock_)) {
+    pollfd ready{acceptor_->fd(), POLLIN, 0};
+    ::poll(&ready, 1, kNapMs);
+    std::vector<ProvenConnection> proven;
+    acceptor_->step(&proven, nullptr);
+    for (ProvenConnection& connection : proven) {
+      const ProofIdentity& who = connection.hello.identity;
+      if (who.kind != LinkKind::kReport || who.from >= party_.nranks() || isExcluded_[who.from])
+        continue;
+      const auto guest = guests_.insert_or_assign(
+          who.from, CouncilGuest{CouncilLine(std::move(connection.fd)), std::nullopt});
+      guest.first->second.line.send(frame);
+      told.insert(who.from);
+    }
+  }
+}
+
 // Tells all who can be reached why this rank leaves.
 Status Council::end(const Status& cause) {
   // Those who still think that it presides will hear better.
@@ -537,6 +624,7 @@ Status Council::end(const Status& cause) {
   for (auto& [rank, call] : knocks_)
     if (call->line.has_value()) call->line->send(frame);
   if (call_ != nullptr && call_->line.has_value() && !wasTold_) call_->line->send(frame);
+  if (isPresident() && cause.code() != Code::kTimeout && !isAborted(limits_)) tellLate(frame);
   flush(kLastWordMs);
   awaitGuestsGone();
   return cause;
@@ -544,18 +632,12 @@ Status Council::end(const Status& cause) {
 
 void Council::wait() const {
   std::vector<pollfd> fds{{acceptor_->fd(), POLLIN, 0}, {limits_.abortFd, POLLIN, 0}};
-  const auto addLine = [&fds](const CouncilLine& line) {
-    fds.push_back({line.fd.get(), line.events(), 0});
-  };
-  const auto addCall = [&](const CouncilCall& call) {
-    if (call.line.has_value())
-      addLine(*call.line);
-    else if (call.link.fd() >= 0)
-      fds.push_back({call.link.fd(), call.link.events(), 0});
-  };
+  const auto addLine = [&fds](const CouncilLine& line) { fds.push_back(pollOf(line)); };
+  const auto addCall = [&fds](const CouncilCall& call) { fds.push_back(pollOf(call)); };
   for (const auto& [rank, guest] : guests_) addLine(guest.line);
   for (const auto& [rank, line] : knockers_) addLine(line);
   for (const auto& [rank, call] : knocks_) addCall(*call);
+  for (const auto& [rank, call] : farewells_) addCall(*call);
   if (call_ != nullptr) addCall(*call_);
   ::poll(fds.data(), fds.size(), kNapMs);
 }

@@ -1,11 +1,15 @@
 #include "core/comm/derivation.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
 
+#include "base/event.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "core/bootstrap/council.h"
 #include "core/bootstrap/meeting_host.h"
 #include "core/bootstrap/socket_address.h"
@@ -104,6 +108,45 @@ struct Members {
   std::string address;  // of the first one's new listener
 };
 
+// A member that dies after the council and before it has connected is missed by no connection of
+// the meeting. Its host looks for such deaths in the origin, and gives up; once all have met that
+// has no effect.
+class MemberWatch {
+ public:
+  static Result<MemberWatch> start(const Roster& roster, std::vector<int32_t> members,
+                                   std::shared_ptr<bootstrap::MeetingHost> host) {
+    OMNES_ASSIGN_OR_RETURN(base::EventFd stop, base::EventFd::open());
+    auto shared = std::make_shared<base::EventFd>(std::move(stop));
+    OMNES_ASSIGN_OR_RETURN(
+        base::Thread thread,
+        base::Thread::start("omnes-members", [&roster, members = std::move(members),
+                                              host = std::move(host), shared] {
+          pollfd stopped{shared->fd(), POLLIN, 0};
+          do {
+            for (const int32_t member : members) {
+              if (!roster.isDead(member)) continue;
+              return host->giveUp(
+                  Status(Code::kRemoteError, roster.nameOf(member) + " died before all had met"));
+            }
+          } while (::poll(&stopped, 1, kLookMs) <= 0);
+        }));
+    return MemberWatch(std::move(shared), std::move(thread));
+  }
+  MemberWatch(MemberWatch&&) = default;
+  ~MemberWatch() {
+    if (stop_ != nullptr) stop_->signal();
+  }
+
+ private:
+  static constexpr int kLookMs = 10;
+
+  MemberWatch(std::shared_ptr<base::EventFd> stop, base::Thread thread)
+      : stop_(std::move(stop)), thread_(std::move(thread)) {}
+
+  std::shared_ptr<base::EventFd> stop_;
+  base::Thread thread_;  // joined after the signal
+};
+
 // Meets the other members. mayHaveFormed: see wire().
 Result<std::unique_ptr<Communicator>> meet(const Task& task, const CouncilResult& council,
                                            const Members& members, ListeningSocket own,
@@ -117,6 +160,7 @@ Result<std::unique_ptr<Communicator>> meet(const Task& task, const CouncilResult
   const MeetingPoint point =
       MeetingPoint::derived(task.roster.secret(), nonce, label, members.address);
   std::shared_ptr<bootstrap::MeetingHost> host;
+  std::optional<MemberWatch> watch;
   if (rank == 0) {
     bootstrap::MeetingHostOptions options;
     options.address = own.address;
@@ -125,6 +169,9 @@ Result<std::unique_ptr<Communicator>> meet(const Task& task, const CouncilResult
     options.commId = point.commId;
     options.keepsListening = false;
     OMNES_ASSIGN_OR_RETURN(host, bootstrap::MeetingHost::start(std::move(options)));
+    OMNES_ASSIGN_OR_RETURN(MemberWatch started,
+                           MemberWatch::start(task.roster, members.ranks, host));
+    watch.emplace(std::move(started));
   }
   own.fd.reset();
   auto made = Communicator::join(point, rank, static_cast<int32_t>(members.ranks.size()),

@@ -44,12 +44,26 @@ uint64_t wholeBytes(const Shape& shape, int32_t nranks) {
 }
 
 // Up to kOneShotBytes, where it is about a round or two.
-void preferForShort(const JobShape& job, std::vector<std::string_view>* names) {
+void preferForShort(const Shape& shape, const JobShape& job, std::vector<std::string_view>* names) {
   // Each message over the network is work for both ends, and ranks that take turns do all of it one
   // after the other: then the fewest messages win, though they take a hop more. The bits are the
   // same.
-  if (job.usesNetwork && job.sharesCores && job.nranks > 2) names->push_back("linear");
-  names->push_back("oneshot");
+  const bool isAllReduce = shape.collective == Collective::kAllReduce;
+  if (isAllReduce && job.usesNetwork && job.sharesCores && job.nranks > 2)
+    names->push_back("linear");
+  if (shape.collective != Collective::kReduceScatter) names->push_back("oneshot");
+}
+
+// All-reduce, reduce-scatter and all-gather.
+void preferForAll(const Shape& shape, const JobShape& job, std::vector<std::string_view>* names) {
+  const uint64_t bytes = shape.count * base::sizeOf(shape.type);
+  if (bytes <= kOneShotBytes && bytes * static_cast<uint64_t>(job.nranks) <= kOneShotTotalBytes)
+    preferForShort(shape, job, names);
+  if (job.hasHosts() && wholeBytes(shape, job.nranks) >= kHierarchicalBytes)
+    names->push_back("hierarchical");
+  if (job.usesNetwork && job.nranks > kManyRanks) names->push_back("circulant");
+  for (const std::string_view name : {"direct", "circulant", "ring"}) names->push_back(name);
+  if (shape.collective == Collective::kAllReduce) names->push_back("recursive_doubling");
 }
 
 // From one rank to all, or from all to one. Within a host a multicast costs the root one write, and
@@ -61,35 +75,19 @@ void preferForRooted(const Shape& shape, const JobShape& job,
       shape.collective == Collective::kBroadcast || shape.collective == Collective::kReduce;
   if (isWhole && isLong && job.nranks > 2) {
     if (shape.collective == Collective::kReduce) names->push_back("reduce_scatter_gather");
-    if (job.usesNetwork) names->push_back("scatter_allgather");
+    if (job.usesNetwork && shape.collective == Collective::kBroadcast)
+      names->push_back("scatter_allgather");
   }
   const int32_t few = isWhole ? kFewRanks : kManyRanks;
   if (job.usesNetwork && !isLong && job.nranks > few) names->push_back("knomial4");
+  names->push_back("direct");
 }
 
-// Names in the order of preference. Not all of them need exist for the collective; what exists and
-// is not named comes after them.
-std::vector<std::string_view> preferences(const Shape& shape, const JobShape& job) {
-  std::vector<std::string_view> names;
+void preferForAllToAll(const Shape& shape, const JobShape& job,
+                       std::vector<std::string_view>* names) {
   const uint64_t bytes = shape.count * base::sizeOf(shape.type);
-  const uint64_t whole = wholeBytes(shape, job.nranks);
-  const bool hasHosts = job.usesNetwork && !job.hierarchy.levels.empty();
-  if (plan::hasRoot(shape.collective)) {
-    preferForRooted(shape, job, &names);
-  } else if (shape.collective == Collective::kAllToAll) {
-    if (hasHosts && bytes <= kShortBlockBytes) names.push_back("hierarchical");
-  } else {
-    if (bytes <= kOneShotBytes && bytes * static_cast<uint64_t>(job.nranks) <= kOneShotTotalBytes)
-      preferForShort(job, &names);
-    if (hasHosts && whole >= kHierarchicalBytes) names.push_back("hierarchical");
-    if (job.usesNetwork && job.nranks > kManyRanks) {
-      names.push_back("circulant");
-      names.push_back("dissemination");
-    }
-  }
-  for (const std::string_view name : {"direct", "circulant", "ring", "recursive_doubling"})
-    names.push_back(name);
-  return names;
+  if (job.hasHosts() && bytes <= kShortBlockBytes) names->push_back("hierarchical");
+  for (const std::string_view name : {"direct", "ring"}) names->push_back(name);
 }
 
 // All algorithms of the collective, best first.
@@ -100,7 +98,7 @@ std::vector<const Algorithm*> ranked(const Shape& shape, const JobShape& job) {
         algorithm->supports(job.request(0, shape.root)))
       out.push_back(algorithm);
   };
-  for (const std::string_view name : preferences(shape, job))
+  for (const std::string_view name : preferredNames(shape, job))
     add(algorithms::find(shape.collective, name));
   for (const Algorithm& algorithm : algorithms::all())
     if (algorithm.collective == shape.collective) add(&algorithm);
@@ -108,6 +106,26 @@ std::vector<const Algorithm*> ranked(const Shape& shape, const JobShape& job) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> preferredNames(const Shape& shape, const JobShape& job) {
+  std::vector<std::string_view> names;
+  switch (shape.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduceScatter:
+    case Collective::kAllGather: preferForAll(shape, job, &names); break;
+    case Collective::kReduce:
+    case Collective::kBroadcast:
+    case Collective::kGather:
+    case Collective::kScatter: preferForRooted(shape, job, &names); break;
+    case Collective::kAllToAll: preferForAllToAll(shape, job, &names); break;
+    case Collective::kBarrier:
+      if (job.usesNetwork && job.nranks > kManyRanks) names.push_back("dissemination");
+      names.push_back("direct");
+      break;
+    default: break;  // of one way only, or made of messages
+  }
+  return names;
+}
 
 Status checkRules(const SelectionRules& rules) {
   if (!rules.deterministic) return Status::ok();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "algorithms/registry.h"
@@ -28,10 +29,16 @@ struct JobShape {
   bool sharesCores = false;   // some ranks of a machine take turns on its processors
   plan::Hierarchy hierarchy;  // who shares memory, simplified; no level when that says nothing
 
+  // Whether some ranks share memory and some do not.
+  bool hasHosts() const { return usesNetwork && !hierarchy.levels.empty(); }
   algorithms::PlanRequest request(int32_t rank, int32_t root) const {
     return {.rank = rank, .nranks = nranks, .root = root, .hierarchy = &hierarchy};
   }
 };
+
+// What a call prefers, best first, before the rules: names of algorithms that the collective has. A
+// name may come twice. The algorithms that are not named come after these.
+std::vector<std::string_view> preferredNames(const Shape& shape, const JobShape& job);
 
 struct Candidates {
   // Best first. The first one that prepares is run: whether one does is a function of agreed inputs
