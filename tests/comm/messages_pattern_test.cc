@@ -190,7 +190,7 @@ uint64_t numberFrom(const char* variable, uint64_t otherwise) {
 }
 
 TEST(MessagePatterns, EndAndAreExact) {
-  const uint64_t seeds = numberFrom("OMNES_TEST_SEEDS", kSanitized ? 63 : 210);
+  const uint64_t seeds = numberFrom("OMNES_TEST_SEEDS", kSanitized ? 21 : 210);
   const uint64_t first = numberFrom("OMNES_TEST_FIRST_SEED", 0);
   // At least one world of each kind.
   const uint64_t perWorld = std::clamp<uint64_t>(seeds / (kLayouts * kSizes), 1, kSeedsPerWorld);

@@ -39,7 +39,9 @@ std::string nameOf(const ::testing::TestParamInfo<Layout>& info) { return info.p
 // `n` ranks of one host that may only use the network.
 Layout overTcp(int n) { return {"Tcp" + std::to_string(n), {n}, "tcp"}; }
 
+// Sanitizers look at how threads meet, which more hosts of the same kind do not change.
 std::vector<Layout> mixedLayouts() {
+  if (kSanitized) return {{"ThreeAndOne", {3, 1}}, {"OneTwoTwo", {1, 2, 2}}, overTcp(4)};
   return {{"TwoAndTwo", {2, 2}},     {"ThreeAndOne", {3, 1}}, {"OneTwoTwo", {1, 2, 2}},
           {"FourTwoTwo", {4, 2, 2}}, {"AllApart", {1, 1, 1}}, overTcp(4)};
 }
@@ -274,7 +276,10 @@ TEST_P(RankCounts, DeterministicSumsAreThoseInRankOrder) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, RankCounts, ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 17));
+INSTANTIATE_TEST_SUITE_P(Transports, RankCounts,
+                         ::testing::ValuesIn(kSanitized
+                                                 ? std::vector<int>{1, 2, 3, 5}
+                                                 : std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 17}));
 
 // Cuts and algorithms follow from who shares a host, not from what carries the bytes.
 TEST(Transports, SameBitsOverTcpWithEveryAlgorithm) {
