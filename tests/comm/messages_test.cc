@@ -39,7 +39,7 @@ class Messages : public ::testing::TestWithParam<Layout> {};
 INSTANTIATE_TEST_SUITE_P(Layouts, Messages,
                          ::testing::Values(Layout{"Shared"}, Layout{"Tcp", "tcp"},
                                            Layout{"OneAndTwo", "", {1, 2}}),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& entry) { return entry.param.name; });
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;

@@ -87,7 +87,7 @@ size_t mostFor(size_t round) {
 
 class Vector : public ::testing::TestWithParam<Layout> {};
 INSTANTIATE_TEST_SUITE_P(Layouts, Vector, ::testing::ValuesIn(layouts()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& entry) { return entry.param.name; });
 
 std::vector<std::string> choices(Collective even) {
   std::vector<std::string> out = algorithmNames(even);
