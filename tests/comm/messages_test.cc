@@ -129,8 +129,10 @@ TEST_P(Messages, CircleWithACollectiveIsTold) {
     ranks.run([&](int rank, omnesComm_t comm) {
       int32_t data = 0;
       omnesResult_t result = omnesBarrier(comm, nullptr);
-      EXPECT_EQ(describe(result), "0");
-      if (rank == 0)
+      // Who is slow to leave it may be told there.
+      if (result != omnesSuccess)
+        EXPECT_EQ(result, omnesInvalidUsage) << describe(result);
+      else if (rank == 0)
         result = receives ? omnesRecv(&data, 1, omnesInt32, 2, comm, nullptr)
                           : omnesSend(&data, 1, omnesInt32, 2, comm, nullptr);
       else
