@@ -19,7 +19,7 @@ int64_t sizeOf(const std::vector<plan::Plan>& plans) {
   for (const plan::Plan& each : plans) {
     for (const plan::Lane& lane : each.lanes) {
       for (const plan::Step& step : lane.steps) {
-        size += 1 + step.iterations;
+        size += int64_t{1} + step.iterations;
         // Several slices are proven, as many as the largest delay asks for.
         size += step.delay;
         for (const plan::Ref& ref : step.sources) size += ref.run.count;
