@@ -39,13 +39,16 @@ struct Talk {
 
 Status awaitValue(const Store& store, const std::string& key, const Talk& talk,
                   std::string* value) {
+  // A callback that was left behind is the last one: the store may be gone when it returns.
+  // Relaxed: who releases it from outside orders that himself.
+  const auto isGivenUp = [&] { return talk.isGivenUp.load(std::memory_order_relaxed); };
   for (;;) {
-    // Relaxed: only ends a wait that nobody needs any more.
-    if (talk.isGivenUp.load(std::memory_order_relaxed)) return Status(Code::kTimeout, "given up");
+    if (isGivenUp()) return Status(Code::kTimeout, "given up");
     const Status there = store.wait(key, kPatience);
     if (there.isOk()) break;
     if (there.code() != Code::kTimeout) return there;
   }
+  if (isGivenUp()) return Status(Code::kTimeout, "given up");
   OMNES_ASSIGN_OR_RETURN(*value, store.get(key, kMaxValueBytes));
   return Status::ok();
 }
